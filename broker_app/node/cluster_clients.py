@@ -18,7 +18,7 @@ from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.rebalance_plan import plan
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
-from broker_app.node.system_events import SystemPublisher
+from broker_app.node.system_publisher import SystemPublisher
 
 log = logging.getLogger(__name__)
 

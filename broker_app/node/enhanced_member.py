@@ -13,7 +13,7 @@ from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.enhanced_cluster.adopted_broker import AdoptedBroker
 from broker_app.features.enhanced_cluster.takeover import JournalWatch, OwnBroker, TakenJournal
 from broker_app.net.policy.policy import Policy
-from broker_app.node.policy_follower import limits_of, policies_of
+from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 log = logging.getLogger(__name__)

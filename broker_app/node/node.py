@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -16,38 +15,20 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
-
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
-from broker_app.base.roles import CALLBACK
 from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
-from broker_app.core.resource_alarm import STORE_FULL
 from broker_app.engine import Engine
-from broker_app.features.bridge.connection_test import try_connection
-from broker_app.features.bridge.supervisor import Supervisor
-from broker_app.features.bulk.batch_commits import BatchCommits
-from broker_app.features.bulk.stage_store import StageStore
-from broker_app.features.callback_broker.callback_broker import CallbackBroker
-from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
-from broker_app.features.cluster import status as cluster_status
-from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.destination_applier import Configuration
-from broker_app.features.cluster.report import ClusterReport
-from broker_app.features.jobs.job_manager import JobManager
-from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.refusals import moved
-from broker_app.features.mirror.standby import Taken
 from broker_app.features.services.registry import ServiceRegistry
-from broker_app.features.services.seed_messages import SeedMessages
 from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.members.membership import Member
-from broker_app.net import asyncapi
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.broker_state import PAUSE, RESUME, BrokerState, Order
 from broker_app.net.json import JsonServer
@@ -55,13 +36,10 @@ from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.decisions import Decisions
-from broker_app.net.policy.owner_rights import OwnerRights, SenderRights
 from broker_app.net.policy.policy import Policy
-from broker_app.net.policy.system_rights import JobOwner, SystemRights
 from broker_app.net.rest import RestApi, RestLimits
-from broker_app.net.rest.features.rights import destination_of, destination_of_job
-from broker_app.net.rest.messages.ndjson import MessageLines
-from broker_app.net.rest.node.metrics import Metrics
+from broker_app.net.rest.node import opsmanager
+from broker_app.net.rest.rest_parts import RestParts
 from broker_app.net.server import subprotocols as web_socket
 from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.connections import Connections
@@ -72,36 +50,26 @@ from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.broker_notices import BrokerNotices
 from broker_app.node.browser_sessions import BrowserSessions
-from broker_app.node.cluster_clients import ClusterClients
-from broker_app.node.cluster_member import client_addresses, make_cluster, make_record
-from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
-from broker_app.node.enhanced_member import EnhancedMember
+from broker_app.node.core_settings import limits_of, policies_of
+from broker_app.node.features.cluster import Membership
+from broker_app.node.features.feature import Parts
+from broker_app.node.features.features import Features, Given
+from broker_app.node.features.mirrors import Shared
+from broker_app.node.features.operation import OperationFeature, Orders
 from broker_app.node.housekeeping import Housekeeping
-from broker_app.node.mirror_notices import MirrorNotices
-from broker_app.node.node_reflexes import admit_services, make_reflexes
 from broker_app.node.operations import Operations
-from broker_app.node.policy_follower import PolicyFollower, limits_of, policies_of
+from broker_app.node.policy_follower import PolicyFollower
 from broker_app.node.store_usage import StoreUsage
-from broker_app.node.system_events import SystemEvents, SystemPublisher
+from broker_app.node.system_events import SystemEvents
+from broker_app.node.system_publisher import SystemPublisher
+from broker_app.node.telemetry import Telemetry
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.reflex.declaration import Declaration
-from broker_app.reflex.reflexes import Reflexes
 from broker_app.storage.factory import make_files
-from broker_app.telemetry import Statistics, SystemTopics
-from broker_app.telemetry.alerts import AlertEvaluator, ConditionChecks
-from broker_app.telemetry.alerts.texts import shown
-from broker_app.telemetry.bridges import status
-from broker_app.telemetry.callbacks import shown_callback
-from broker_app.telemetry.component_health import Components
-from broker_app.telemetry.cursor_lags import CursorLags
+from broker_app.telemetry import Statistics
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.metrics.detailed_metrics import DetailedMetrics
-from broker_app.telemetry.metrics.node_metrics import NodeMetrics, Sources
-from broker_app.telemetry.metrics.pipeline_metrics import PipelineMetrics
-from broker_app.telemetry.pipeline_runs import PipelineRuns
 from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
-from broker_app.telemetry.system_messages import SystemMessages
 
 log = logging.getLogger(__name__)
 
@@ -109,15 +77,6 @@ _SHUTDOWN = Refused("not-active", "the broker is shutting down; connect again or
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Facts = dict[str, Any]
-
-
-class Shared(NamedTuple):
-    """A journal that was taken over, this broker among those that share it, and the configuration that is
-    replicated with it, if any."""
-
-    taken: Taken
-    mirror: Mirror
-    replicator: ConfigurationReplicator | None
 
 
 class AuditLog(NamedTuple):
@@ -163,9 +122,12 @@ class Node:
         self._started_with = config
         self._control_document = control_document
         self._certificates = certificates
-        self._pipeline = pipeline or NoPipeline()
-        self._pipeline_runs = PipelineRuns(self._pipeline.runs)
-        self._declared_reflexes = reflexes
+        self._given = Given(
+            shared=shared,
+            reflexes=reflexes,
+            pipeline=pipeline or NoPipeline(),
+            make_poster=make_poster,
+        )
         self._configuration = configuration
         config = overridden(config, logins.policy.broker)
         self.loop = loop = asyncio.get_running_loop()
@@ -177,7 +139,6 @@ class Node:
         #: operations of operators that are not in the audit log yet
         self.actions = audit_log.actions if audit_log is not None else OperatorActions()
         self._audit_log = audit_log
-        self._make_poster = make_poster
         #: what happened to bridges, files and alerts
         self.events = EventLog(time.time)
         #: set with the broker that takes over, when an operator has ordered a switch-over
@@ -202,18 +163,9 @@ class Node:
         self.stomp_tls_port: int | None = None
         #: the port of the web listener, which the caller of `start` has
         self.web_port: int | None = None
-        #: this broker among those that deliver messages to each other's consumers; None outside of a cluster
-        self.cluster: Cluster | None = None
-        self._enhanced: EnhancedMember | None = None
+        self.features: Features
         self.registry: SessionRegistry
         self.json: JsonServer
-        self.services: ServiceRegistry
-        self.bridges: Supervisor
-        self.callbacks: Callbacks
-        self.jobs: JobManager
-        self.bulk: BatchCommits
-        self.reflexes: Reflexes
-        self.seeds: SeedMessages
         self.rest: RestApi
         self.operations: Operations
         self._services: Services
@@ -281,11 +233,8 @@ class Node:
         stomp_tls: socket.socket | None,
         cluster: socket.socket | None,
     ) -> None:
-        engine, broker, config = (
-            self.engine,
-            self.broker,
-            overridden(self._started_with, self.logins.policy.broker),
-        )
+        engine, state = self.engine, self.state
+        config = overridden(self._started_with, self.logins.policy.broker)
         started.callback(self._journal.close)
         self._recover(started)
         self._keep_audit_log(started)
@@ -294,163 +243,145 @@ class Node:
         pauses.start()
         started.callback(pauses.stop)
 
-        access = Access(self.logins, self.decisions.note)
-        state = self.state
-        self.registry = registry = SessionRegistry(
-            engine, self.logins, access, config, ids=broker.turn.ids, state=state
-        )
-        self._when_engine_ends(registry.engine_ended)
-        started.callback(registry.channels.stop)
-        if self.web_port is not None:
-            registry.websocket_url = config.websocket_url(self.web_port)
-        self.services = ServiceRegistry()
-        live = LiveSubscribers()
-        callback_broker = None
-        if config.role == CALLBACK:
-            callback_broker = CallbackBroker(engine, config.max_websocket_bytes)
-            self.services.register_at_origin = callback_broker.register
-            started.push_async_callback(callback_broker.stop)
+        parts = self._parts(config)
+        ports = Ports(self.web_port or 0, _port_of(stomp), _port_of(stomp_tls), _port_of(cluster))
+        self.features = features = Features(parts, self._given_with(cluster, ports))
         self.json = JsonServer(
-            *(engine, self.logins, access, config, self.services, live, registry.channels),
+            *(engine, self.logins, parts.access, config, parts.services, parts.live),
+            self.registry.channels,
             version=f"MOM/{VERSION}",
             state=state,
         )
-        self._when_engine_ends(self.json.engine_ended)
-        self.logins.present = lambda: (*registry.identities(), *self.json.identities())
-        connections = Connections(registry)
-        statistics = Statistics(broker, config.name, VERSION, destinations=config.stats_destinations)
-        # A broker with a new journal is another sender: it numbers its messages from the beginning.
-        self.bridges = bridges = Supervisor(engine, f"{config.name}~{self._journal.tag:x}")
-        self.callbacks = callbacks = Callbacks(engine, config, OwnerRights(access).refusal, self._make_poster)
-        self._when_engine_ends(callbacks.engine_ended)
-        lines = MessageLines(RestLimits.of(config))
-        self.jobs = jobs = JobManager(engine, engine.records, config.data / "jobs", lines)
-        self._when_engine_ends(jobs.engine_ended)
-        stages = StageStore(config.data / "bulk", config.max_staged_bytes)
-        self.bulk = bulk = BatchCommits(engine, stages, shared=self._shared is not None)
-        self._when_engine_ends(bulk.engine_ended)
-        lags = CursorLags(self._journal)
-        housekeeping = Housekeeping(config, engine, self._journal, statistics, registry, jobs)
-        housekeeping.each_second.add(pauses.check)
+        self.logins.present = lambda: (*self.registry.identities(), *self.json.identities())
         store = StoreUsage(config, self._journal, self.events)
-        housekeeping.each_second.add(store.check)
-        alerts = self._alerts(config, statistics, connections, store)
-        topics, publisher = self._system_topics(config, access, statistics, connections, alerts)
-        events = SystemEvents(config, self.logins, self.events, connections, topics, publisher)
-        started.push_async_callback(events.notifications.stop)
-        alerts.start()
-        started.push_async_callback(alerts.stop)
-        self.reflexes = reflexes = make_reflexes(
-            config, engine, self.events, self.mirror, self._declared_reflexes
-        )
-        admit_services(reflexes, registry, self.services)
-        self.seeds = seeds = SeedMessages(
-            engine, self.services, SenderRights(access), registry.seed_shares, reflexes.filter
-        )
-        self._when_engine_ends(seeds.engine_ended)
-        self.rest = rest = RestApi(
-            engine,
-            engine.records,
-            self.logins,
-            config,
-            jobs,
-            access=access,
-            actions=self.actions,
-            statistics=statistics,
-            connections=connections,
-            forwarding=bridges,
-            trial=partial(try_connection, sender=config.name),
-            journal=self._journal,
-            events=self.events,
-            alerts=alerts,
-            bulk=bulk,
-            cursor_lags=lags,
-            metrics=self._metrics(config, statistics, connections, alerts, store),
-            pipeline=self._pipeline,
-            reflexes=reflexes,
-            callbacks=callbacks,
-            services=self.services,
-            seeds=seeds,
-            live=live,
-            state=state,
-            clients=lambda: {"stomp": connections.of_programs, "json": len(self.json.sessions)},
-            stop=self._shut_down,
-            restart_refusal=self._restart_refusal,
-            channels=registry.channels,
-            event_document=asyncapi.document(config.base_path),
-            nearly_full=lambda: store.nearly_full,
-            origins=callback_broker.status if callback_broker is not None else None,
-            mirror=self.mirror,
-            cluster=self._cluster_report,
-            cluster_uris=lambda: registry.failover_uris() if self.cluster is not None else (),
-            record=lambda: self.cluster.record if self.cluster is not None else None,
-            control_document=self._control_document,
-        )
-        self._when_engine_ends(rest.engine_ended)
-        self.operations = Operations(
-            rest, callbacks, reflexes, self.mirror, self._cluster_report, registry.channels.report
-        )
+        telemetry = Telemetry(parts, features, store, self.decisions, self._given.pipeline)
+        telemetry.start()
+        started.push_async_callback(telemetry.stop)
+        # Its endpoints need what the other features report.
+        features.list.append(self._operation(parts, telemetry, store))
+        self.rest = rest = self._rest_api(parts)
+        for engine_ended in (
+            *(self.registry.engine_ended, self.json.engine_ended, rest.engine_ended),
+            *(feature.engine_ended for feature in features.list),
+        ):
+            self._when_engine_ends(engine_ended)
+        self.operations = Operations(rest.engine_client, features)
         policy = PolicyFollower(
-            *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
-            reflexes,
+            self._started_with, engine, self.logins, self.registry, self.json, rest, features
         )
-        browser_sessions = BrowserSessions(self.logins, registry, self.json, rest)
-        self._services = Services(policy, browser_sessions, events)
-
-        notices = BrokerNotices(config.name, state, self.events, lambda: sum(rest.clients().values()))
-        state.listeners.add(notices.ordered)
+        browser_sessions = BrowserSessions(self.logins, self.registry, self.json, rest)
+        self._services = Services(policy, browser_sessions, telemetry.events)
+        housekeeping = Housekeeping(
+            config, engine, self._journal, parts.statistics, self.registry, features.jobs.jobs
+        )
+        for listener in (
+            *(pauses.check, store.check, self._notices(parts).each_second),
+            *(feature.each_second for feature in features.list),
+            *(telemetry.alerts.evaluate_if_due, telemetry.topics.publish),
+        ):
+            housekeeping.each_second.add(listener)
         state.listeners.add(self._state_changed)
-        housekeeping.each_second.add(notices.each_second)
+
         tasks = TaskSupervisor()
         started.push_async_callback(tasks.stop)
-        bridges.listeners.add(events.bridge)
-        callbacks.listeners.add(events.callback)
-        engine.listeners.add(bridges.on_events)
-        engine.listeners.add(topics.on_events)
-        engine.listeners.add(reflexes.on_events)
-        registry.listeners.add(events.connection)
-        self.events.listeners.add(lambda event: topics.logged(event.shown()))
-        alerts.listeners.add(events.alert)
-        engine.clock_listeners.add(statistics.clock_stepped)
-        engine.clock_listeners.add(alerts.clock_stepped)
-        if self._shared is not None:
-            self._serve_as_mirror(self._shared, housekeeping, tasks, publisher)
-        for listener in (connections.check_slow, alerts.evaluate_if_due, topics.publish, lags.pass_second):
-            housekeeping.each_second.add(listener)
-
-        statistics.loop_lag.start()
-        started.callback(statistics.loop_lag.stop)
-        tasks.start("time limits of sessions", registry.keep_time)
+        tasks.start("time limits of sessions", self.registry.keep_time)
         tasks.start("policy", policy.run)
         tasks.start("browser sessions", browser_sessions.run)
-        tasks.start("services", self.services.run)
-        tasks.start("seed messages", seeds.run)
         tasks.start("housekeeping", housekeeping.run)
-        tasks.start("runs of pipelines", self._pipeline_runs.run)
-        started.push_async_callback(self._leave_cluster)
-        started.push_async_callback(self._close_clients)
-        started.push_async_callback(self._finish_accepted)
-        reflexes.reload(self.logins.policy.reflexes)
-        started.push_async_callback(reflexes.stop)
-        started.push_async_callback(reflexes.finish, config.drain)
-        if callback_broker is not None:
-            started.push_async_callback(callback_broker.finish, config.drain)
-        await jobs.start()
-        started.push_async_callback(jobs.stop)
-        await bulk.start()
-        started.push_async_callback(bulk.stop)
-        bridges.start(self.logins.policy.bridges)
-        started.push_async_callback(bridges.stop)
-        callbacks.start(self.logins.policy.callbacks)
-        started.push_async_callback(callbacks.stop)
-        if cluster is not None:
-            ports = Ports(self.web_port or 0, _port_of(stomp), _port_of(stomp_tls), _port_of(cluster))
-            await self._join_cluster(config, housekeeping, publisher, cluster, ports)
+        await self._start_features(started, tasks)
         if self.failed.done():
             raise self.failed.result()
         started.callback(self._end_input)
         await self._listen(started, tasks, stomp, stomp_tls)
         started.callback(rest.stop)
+
+    def _parts(self, config: Config) -> Parts:
+        """The parts that features may use."""
+        engine, logins = self.engine, self.logins
+        access = Access(logins, self.decisions.note)
+        self.registry = registry = SessionRegistry(
+            engine, logins, access, config, ids=self.broker.turn.ids, state=self.state
+        )
+        if self.web_port is not None:
+            registry.websocket_url = config.websocket_url(self.web_port)
+        statistics = Statistics(self.broker, config.name, VERSION, destinations=config.stats_destinations)
+        return Parts(
+            config=config,
+            engine=engine,
+            journal=self._journal,
+            logins=logins,
+            access=access,
+            state=self.state,
+            events=self.events,
+            statistics=statistics,
+            sessions=registry,
+            connections=Connections(registry),
+            services=ServiceRegistry(),
+            live=LiveSubscribers(),
+            publisher=SystemPublisher(engine),
+            rest=RestParts(engine, logins, access, statistics, RestLimits.of(config)),
+            failed=self.failed,
+        )
+
+    def _given_with(self, cluster: socket.socket | None, ports: Ports) -> Given:
+        """The things that the caller gave, with the listener for other brokers of the cluster."""
+        if cluster is None:
+            return self._given
+        epoch = self._shared.taken.journal.epoch if self._shared is not None else None
+        membership = Membership(cluster, ports, self._certificates, self._configuration, epoch)
+        return self._given._replace(membership=membership)
+
+    def _operation(self, parts: Parts, telemetry: Telemetry, store: StoreUsage) -> OperationFeature:
+        return OperationFeature(
+            parts,
+            Orders(self._shut_down, self._restart_refusal),
+            telemetry.alerts,
+            telemetry.metrics,
+            clients=partial(self._clients, parts.connections),
+            nearly_full=lambda: store.nearly_full,
+            control_document=self._control_document,
+        )
+
+    def _rest_api(self, parts: Parts) -> RestApi:
+        monitored = opsmanager.MonitoredStats(
+            *(self.broker, parts.config, parts.statistics, parts.connections),
+            *(self.features.bridges.supervisor, self._journal.statistics, time.time()),
+        )
+        return RestApi(
+            *(parts.rest, self.features.endpoints(), parts.config),
+            actions=self.actions,
+            state=self.state,
+            others=(monitored.router(),),
+            control_document=self._control_document,
+        )
+
+    async def _start_features(self, started: AsyncExitStack, tasks: TaskSupervisor) -> None:
+        """Start them in their order. They finish before the clients' connections are closed, and stop after
+        that."""
+        for feature in self.features.list:
+            started.push_async_callback(feature.stop)
+            for name, task in feature.tasks().items():
+                tasks.start(name, task)
+        started.push_async_callback(self._close_clients)
+        started.push_async_callback(self._finish_accepted)
+        for feature in self.features.list:
+            await feature.start()
+            started.push_async_callback(feature.finish)
+
+    def _notices(self, parts: Parts) -> BrokerNotices:
+        """Notices of orders, from now on."""
+        clients = partial(self._clients, parts.connections)
+        notices = BrokerNotices(parts.config.name, self.state, self.events, lambda: sum(clients().values()))
+        self.state.listeners.add(notices.ordered)
+        return notices
+
+    def _clients(self, connections: Connections) -> dict[str, int]:
+        """The connections of clients by protocol; of REST, the requests that wait for messages."""
+        return {
+            "stomp": connections.of_programs,
+            "json": len(self.json.sessions),
+            "rest": self.rest.receiving,
+        }
 
     def _recover(self, started: AsyncExitStack) -> None:
         """Rebuild the broker from its journal, unless that was done on standby."""
@@ -514,67 +445,6 @@ class Node:
             self.registry.resume()
             self.json.resume()
 
-    def _serve_as_mirror(
-        self, shared: Shared, housekeeping: Housekeeping, tasks: TaskSupervisor, publisher: SystemPublisher
-    ) -> None:
-        """Report to clients, to operators and to the other brokers what concerns mirrors."""
-        mirror, takeover = shared.mirror, shared.taken.takeover
-        self.registry.failover_uris = lambda: mirror.failover_uris
-        own = mirror.addresses.uris
-        self.state.other_addresses = lambda: [uri for uri in mirror.failover_uris if uri not in own]
-        notices = MirrorNotices(mirror, self.events, publisher)
-        housekeeping.each_second.add(mirror.each_second)
-        housekeeping.each_second.add(notices.each_second)
-        notices.took_over(takeover, without_main=shared.taken.without_main)
-        if shared.replicator is not None:
-            tasks.start("replicated configuration", shared.replicator.run)
-
-    async def _join_cluster(
-        self,
-        config: Config,
-        housekeeping: Housekeeping,
-        publisher: SystemPublisher,
-        listener: socket.socket,
-        ports: Ports,
-    ) -> None:
-        """Link this broker to the others of its cluster, once its own clients can be served."""
-        registry = self.registry
-        self.cluster = cluster = make_cluster(
-            config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
-        )
-        record = make_record(
-            config, self.engine, cluster, ports.cluster or 0, self._configuration, self.events
-        )
-        policy = self.logins.policy
-        await record.start(policy.version, policy.destinations.rows)
-        cluster.calls, registry.channels.sites.others = registry.channels, cluster
-        housekeeping.each_second.add(cluster.each_second)
-        self.state.other_addresses = partial(client_addresses, cluster)
-        self.state.waiting = lambda: record.propagation.waiting
-        self.state.listeners.add(lambda *_: cluster.set_quiesced(self.state.quiesced is not None))
-        notices = ClusterNotices(self.events, partial(cluster.report, interest=False))
-        cluster.listeners.add(notices.link)
-        if config.cluster_keeper:
-            housekeeping.each_second.add(notices.check_keeper)
-        if ClusterClients.wanted(config):
-            clients = ClusterClients(config, cluster, registry, publisher)
-            housekeeping.each_second.add(clients.each_second)
-        await cluster.start(listener)
-        if config.cluster_id is not None and self._shared is not None:
-            self._enhanced = EnhancedMember(config, cluster, lambda: self.logins.policy, self.events)
-            housekeeping.each_second.add(self._enhanced.each_second)
-            self._enhanced.start(self._shared.taken.journal.epoch)
-
-    async def _leave_cluster(self) -> None:
-        """End the links, once the other brokers know what became of their messages here."""
-        if self.cluster is not None:
-            await self._finish_accepted()
-            if self._enhanced is not None:
-                await self._enhanced.stop(keeps_journal=not self.failed.done())
-            await self.cluster.stop()
-            if self.cluster.record is not None:
-                await self.cluster.record.stop()
-
     def _end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they
         should go after a failure is seen later."""
@@ -590,124 +460,6 @@ class Node:
                 log.error("%s", refusal.detail)
         self.json.close_all(refusal)
         await self.registry.close_all(refusal)
-
-    def _alerts(
-        self, config: Config, statistics: Statistics, connections: Connections, store: StoreUsage
-    ) -> AlertEvaluator:
-        """The alerts, with their state from before the last stop."""
-        checks = ConditionChecks(
-            self.broker,
-            statistics,
-            bridges=self.bridges.reports,
-            taken=store.share,
-            flapping=connections.client_events.flapping,
-            events=self.events.all,
-            components=self._components(statistics, store).all,
-            cluster=self._cluster_status,
-        )
-        return AlertEvaluator(
-            config.data / "alerts.json", checks, lambda: self.logins.policy.alerts, time.time
-        )
-
-    def _components(self, statistics: Statistics, store: StoreUsage) -> Components:
-        def full() -> str:
-            alarm = self.broker.resource_alarms.alarm
-            return alarm.detail if alarm is STORE_FULL else ""
-
-        return Components(
-            callbacks=lambda: map(shown_callback, self.callbacks.reports()),
-            reflexes=lambda: self.reflexes.report(),
-            bridges=partial(self._bridge_reports, statistics),
-            pipelines=self._pipeline_runs.reports,
-            links=lambda: (self._cluster_status() or {"links": ()})["links"],
-            mirror=self._mirror_report,
-            full=full,
-            nearly_full=lambda: store.nearly_full,
-        )
-
-    def _bridge_reports(self, statistics: Statistics) -> list[Facts]:
-        return [status(statistics, report) for report in self.bridges.reports()]
-
-    def _mirror_report(self) -> Facts | None:
-        return self.mirror.status() if self.mirror is not None else None
-
-    def _cluster_report(self) -> ClusterReport | None:
-        return self.cluster.report() if self.cluster is not None else None
-
-    def _sites(self) -> list[Facts]:
-        """The sites of message channels."""
-        return [msgspec.to_builtins(site) for site in self.registry.channels.report().sites]
-
-    def _cluster_status(self) -> Facts | None:
-        return (
-            cluster_status.status(self.cluster.report(interest=False)) if self.cluster is not None else None
-        )
-
-    def _metrics(
-        self,
-        config: Config,
-        statistics: Statistics,
-        connections: Connections,
-        alerts: AlertEvaluator,
-        store: StoreUsage,
-    ) -> Metrics:
-        bridges = partial(self._bridge_reports, statistics)
-        sources = Sources(
-            backend="files" if config.journal is None else config.journal.partition(":")[0],
-            journal=self._journal.statistics,
-            connections=connections,
-            decisions=self.decisions,
-            jobs=lambda: (job.op for job in self.jobs.all() if job.open),
-            bridges=bridges,
-            callbacks=self.callbacks.totals,
-            mirrors=self._mirror_report,
-            cluster=self._cluster_status,
-            components=self._components(statistics, store).all,
-            alerts=alerts.state.open,
-            sites=self._sites,
-        )
-        return Metrics(
-            NodeMetrics(self.broker, statistics, config.name, VERSION, sources),
-            DetailedMetrics(
-                *(self.broker, statistics, bridges, self.callbacks.reports), self.reflexes.report
-            ),
-            PipelineMetrics(self._journal, config.name, self._pipeline.figures),
-        )
-
-    def _system_topics(
-        self,
-        config: Config,
-        access: Access,
-        statistics: Statistics,
-        connections: Connections,
-        alerts: AlertEvaluator,
-    ) -> tuple[SystemTopics, SystemPublisher]:
-        publisher = SystemPublisher(self.engine)
-        rights = SystemRights(access, self._job_owner, partial(destination_of, self.broker))
-        topics = SystemTopics(
-            self.broker,
-            statistics,
-            SystemMessages(self.broker, publisher, rights, asyncio.get_running_loop().call_soon),
-            name=config.name,
-            boot=secrets.token_hex(4),
-            connections=connections.all,
-            bridges=lambda: [status(statistics, report) for report in self.bridges.reports()],
-            callbacks=lambda: map(shown_callback, self.callbacks.reports()),
-            jobs=lambda: [job.progress for job in self.jobs.all()],
-            mirrors=self._mirror_report,
-            cluster=self._cluster_status,
-            alerts=lambda: [shown(alert) for alert in alerts.state.open()],
-            clock=time.time,
-        )
-        return topics, publisher
-
-    def _job_owner(self, id: str) -> JobOwner | None:
-        try:
-            job = self.jobs.get(id)
-        except Refused:
-            return None
-        destination = destination_of_job(job)
-        return JobOwner(job.user, destination.address if destination is not None else "")
 
     async def _finish_accepted(self) -> None:
         if self.engine.ended is None:
@@ -746,8 +498,6 @@ class Node:
     def reload(self, policy: Policy) -> None:
         """Use another policy; `wait_policy` returns when it is applied to what had begun before."""
         self._services.policy.reload(policy)
-        if self.cluster is not None and self.cluster.record is not None:
-            self.cluster.record.policy_changed(policy.version, policy.destinations.rows)
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, is applied to all clients, and replicated to

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
 from broker_app.base.refused import Refused
 from broker_app.core.commands import DeleteQueue
+from broker_app.engine.client import EngineClient
 from broker_app.features.bridge.remote import Remote
-from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
 from broker_app.features.channels.report import ChannelReport
 from broker_app.features.cluster.report import ClusterReport
-from broker_app.features.mirror.mirror import Mirror
-from broker_app.net.rest.api import RestApi
-from broker_app.reflex.reflexes import Reflexes
+from broker_app.node.features.features import Features
 from broker_app.telemetry.bridges import Facts
 
 #: seconds for past takeovers to be read from the journal
@@ -24,97 +21,90 @@ _READ_S = 2.0
 class Operations:
     """Its coroutines run on the loop of the node; Django asks from the threads of requests."""
 
-    def __init__(
-        self,
-        rest: RestApi,
-        callbacks: Callbacks,
-        reflexes: Reflexes,
-        mirror: Mirror | None,
-        cluster: Callable[[], ClusterReport | None] = lambda: None,
-        channels: Callable[[], ChannelReport | None] = lambda: None,
-    ) -> None:
-        self._rest = rest
-        self._callbacks = callbacks
-        self._reflexes = reflexes
-        self._mirror = mirror
-        self._cluster = cluster
-        self._channels = channels
+    def __init__(self, client: EngineClient, features: Features) -> None:
+        self._client = client
+        self._features = features
 
     async def list_bridges(self) -> Facts:
         """The status of all bridges, for administrators."""
-        return self._rest.bridge_endpoints.whole()
+        return self._features.bridges.rest_endpoints.whole()
 
     async def find_bridge(self, name: str) -> Facts | None:
         """The status of a bridge and its events, for administrators."""
-        return self._rest.bridge_endpoints.one(name)
+        return self._features.bridges.rest_endpoints.one(name)
 
     async def retry_bridge(self, name: str, queue: str | None) -> bool:
         """Have a bridge, or one of its flows, try again now. Returns False if there is none."""
-        return self._rest.bridge_endpoints.try_again(name, queue)
+        return self._features.bridges.rest_endpoints.try_again(name, queue)
 
     async def test_remote(self, remote: Remote, queue: str | None) -> Facts:
         """Test a connection that need not be configured yet. Raises Refused."""
-        return await self._rest.bridge_endpoints.try_remote(remote, queue)
+        return await self._features.bridges.rest_endpoints.try_remote(remote, queue)
 
     async def list_cursors(self) -> Facts:
         """The cursors of the journal's readers, and the positions that are stored."""
-        return await self._rest.cursor_status.all()
+        return await self._features.journal.cursors.all()
 
     async def list_callbacks(self) -> list[Facts]:
         """The status of all callbacks, for administrators."""
-        return self._rest.callback_endpoints.whole()
+        return self._features.callbacks.rest_endpoints.whole()
 
     async def find_callback(self, name: str) -> Facts | None:
         """The status of a callback and its pushes, for administrators."""
-        return self._rest.callback_endpoints.one(name)
+        return self._features.callbacks.rest_endpoints.one(name)
 
     async def push_callback(self, name: str) -> bool:
         """Have a callback push again now. Returns False if there is none."""
-        return self._callbacks.push_now(name)
+        return self._features.callbacks.supervisor.push_now(name)
 
     async def test_callback(self, name: str) -> Facts:
         """Send a sample to a callback; its request and the answer. Raises Refused."""
-        return await self._rest.callback_endpoints.try_out(name)
+        return await self._features.callbacks.rest_endpoints.try_out(name)
 
     async def list_reflexes(self, address: str | None = None) -> Facts:
         """The reflexes in their order (of an `address`: those that see its messages), and the libraries that
         run in processes."""
-        found = self._reflexes.report() if address is None else self._reflexes.of_address(address)
-        return {"items": found, "libraries": self._reflexes.libraries()}
+        found = (
+            self._features.reflexes.reflexes.report()
+            if address is None
+            else self._features.reflexes.reflexes.of_address(address)
+        )
+        return {"items": found, "libraries": self._features.reflexes.reflexes.libraries()}
 
     async def restart_library(self, name: str) -> bool:
         """Start another process of a library of reflexes. Returns False if it has none."""
-        return self._reflexes.restart(name)
+        return self._features.reflexes.reflexes.restart(name)
 
     async def mirror_status(self) -> Facts | None:
         """The brokers that share the journal, for administrators; None if it is not shared."""
-        if self._mirror is None:
+        mirror = self._features.mirrors.mirror
+        if mirror is None:
             return None
         # Takeovers that were read before are shown while the journal cannot be reached.
         with suppress(Refused, TimeoutError):
             async with asyncio.timeout(_READ_S):
-                await self._mirror.refresh()
-        return self._mirror.status()
+                await mirror.refresh()
+        return mirror.status()
 
     async def cluster_report(self) -> ClusterReport | None:
         """The cluster with its consumers, for administrators; None for a broker in none."""
-        return self._cluster()
+        return self._features.cluster.report()
 
     async def check_queue_deletion(self, address: str, *, force: bool) -> None:
         """Raise Refused if `delete_queue` would."""
-        client = self._rest.engine_client
+        client = self._client
         administration = client.engine.broker.administration
         await client.inspect(
             lambda: administration.check_delete(DeleteQueue(client.peer, address, force=force))
         )
 
-    async def channel_report(self) -> ChannelReport | None:
+    async def channel_report(self) -> ChannelReport:
         """The sites of message channels, for all users."""
-        return self._channels()
+        return self._features.channels.channels.report()
 
     async def delete_queue(self, address: str, *, force: bool) -> None:
         """Delete a queue; one with messages or consumers only with `force`. Raises Refused."""
-        client = self._rest.engine_client
+        client = self._client
         reply = client.pending_reply()
         client.submit(DeleteQueue(client.peer, address, force, reply))
         await client.answer(reply)

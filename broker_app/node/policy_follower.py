@@ -1,4 +1,4 @@
-"""The policy follower: applies a changed policy to the core, sessions, requests, bridges and callbacks."""
+"""The policy follower: applies a changed policy to the core, sessions, requests and features."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ import contextlib
 from broker_app.base.refused import Refused
 from broker_app.config import Config, overridden
 from broker_app.core.commands import Reconfigure
-from broker_app.core.limits import Limits
-from broker_app.core.policy import Policies
 from broker_app.engine import Engine
-from broker_app.features.bridge.drain import with_draining
-from broker_app.features.bridge.supervisor import Supervisor
-from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
 from broker_app.net.auth.login import Logins
 from broker_app.net.json import JsonServer
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestApi
 from broker_app.net.stomp.session_registry import SessionRegistry
-from broker_app.reflex.reflexes import Reflexes
+from broker_app.node.core_settings import limits_of, policies_of
+from broker_app.node.features.features import Features
 
 
 class PolicyFollower:
@@ -36,9 +32,7 @@ class PolicyFollower:
         registry: SessionRegistry,
         json: JsonServer,
         rest: RestApi,
-        bridges: Supervisor,
-        callbacks: Callbacks,
-        reflexes: Reflexes,
+        features: Features,
     ) -> None:
         self._started_with = started_with
         self.config = overridden(started_with, logins.policy.broker)
@@ -47,9 +41,7 @@ class PolicyFollower:
         self._registry = registry
         self._json = json
         self._rest = rest
-        self._bridges = bridges
-        self._reflexes = reflexes
-        self._callbacks = callbacks
+        self._features = features
         #: set when there is a policy that is not applied yet
         self._pending = asyncio.Event()
         #: the version that all clients are under
@@ -70,9 +62,8 @@ class PolicyFollower:
             limits = limits_of(config) if config != self.config else None
             self._engine.submit(Reconfigure(policies, limits))
         self._logins.reload(policy)
-        self._bridges.reload(policy.bridges)
-        self._reflexes.reload(policy.reflexes)
-        self._callbacks.reload(policy.callbacks)
+        for feature in self._features.list:
+            feature.policy_changed(policy)
         if config != self.config:
             self.config = config
             self._registry.configure(config)
@@ -106,7 +97,7 @@ class PolicyFollower:
                 raise
             if self._bridges_restart is not None and self._bridges_restart <= version:
                 self._bridges_restart = None
-                self._bridges.restart_all("files of the configuration were read again")
+                self._features.bridges.supervisor.restart_all("files of the configuration were read again")
             async with self._applied:
                 self._applied_version = version
                 self._applied.notify_all()
@@ -114,27 +105,7 @@ class PolicyFollower:
     async def _recheck_permissions(self) -> None:
         with contextlib.suppress(Refused):  # the engine has ended, and there is nothing left to recheck
             await self._rest.turn()  # subscriptions that were requested before exist by now
-            self._reflexes.recheck()
+            for feature in self._features.list:
+                feature.recheck()
             await self._registry.recheck_permissions()
             await self._rest.turn()  # and those that were to end have ended
-
-
-def policies_of(policy: Policy) -> Policies:
-    """The policies of destinations for the core; those of draining bridges refuse producers."""
-    return with_draining(policy.destinations.policies, policy.bridges.values())
-
-
-def limits_of(config: Config) -> Limits:
-    """The limits of the core, from the settings."""
-    return Limits(
-        memory_bytes=config.memory_bytes,
-        subscriptions_per_peer=config.max_subscriptions,
-        transactions_per_peer=config.max_transactions,
-        bytes_per_transaction=config.max_transaction_bytes,
-        max_messages=config.max_messages,
-        max_bytes=config.max_bytes,
-        transient_bytes=config.transient_bytes,
-        idle_queue_ms=round(config.queue_reap * 1000),
-        blocked_timeout_ms=round(config.full_wait * 1000),
-        blocked_bytes=config.blocked_bytes,
-    )

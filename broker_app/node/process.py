@@ -29,8 +29,9 @@ from broker_app.net.server.listeners import Listeners, Ports, ports_of
 from broker_app.net.server.serve import serve
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
-from broker_app.node.node import AuditLog, Node, Shared
-from broker_app.node.policy_follower import limits_of, policies_of
+from broker_app.node.core_settings import limits_of, policies_of
+from broker_app.node.features.mirrors import Shared
+from broker_app.node.node import AuditLog, Node
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.reflex.declaration import Declaration
 from broker_app.storage import private_journal

@@ -5,43 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from broker_app.config import Config
-from broker_app.core.commands import DeliverTo, Publish
-from broker_app.core.message import Envelope
-from broker_app.core.model import InnerReceiver, Peer
-from broker_app.engine import Engine
-from broker_app.features.bridge.timeline import Event as BridgeEvent
 from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target
 from broker_app.features.notifications.delivery import NOTIFIED, deliver, notification_of, targets
 from broker_app.net.auth.login import Logins
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session import StompSession
+from broker_app.node.system_publisher import SystemPublisher
 from broker_app.telemetry import SystemTopics
 from broker_app.telemetry.alerts import AlertEvent
 from broker_app.telemetry.alerts.texts import shown
-from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, EventLog
-from broker_app.telemetry.system_messages import Receiving
-
-
-class SystemPublisher(InnerReceiver):
-    """The broker's own publisher: a peer that receives nothing."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._peer = Peer(self, user="$mom", own=True)
-
-    def publish(self, entries: list[tuple[Envelope, bytes]]) -> None:
-        """Publish messages to system topics or queues."""
-        size = sum(len(body) for _, body in entries)
-        self._engine.submit(Publish(self._peer, [(envelope, body, None) for envelope, body in entries]), size)
-
-    def deliver(self, subscription: Receiving, entries: list[tuple[Envelope, bytes]]) -> None:
-        """Deliver messages to one subscription."""
-        self._engine.submit(DeliverTo(subscription, entries), sum(len(body) for _, body in entries))
+from broker_app.telemetry.event_log import ALERTS, FILES, EventLog
 
 
 class SystemEvents:
-    """Routes events of bridges, callbacks, alerts, connections and files to topics, event log and
-    notifications."""
+    """Routes events of alerts, connections and files to topics, event log and notifications."""
 
     def __init__(
         self,
@@ -67,14 +44,6 @@ class SystemEvents:
             config.smtp_password,
             config.smtp_from,
         )
-
-    def bridge(self, name: str, event: BridgeEvent) -> None:
-        """Log an event of a bridge."""
-        self._events.note(BRIDGES, name, event.event, code=event.code, detail=event.detail, queue=event.queue)
-
-    def callback(self, name: str, event: str, code: str, detail: str) -> None:
-        """Log an event of a callback, or of the host that it calls."""
-        self._events.note(CALLBACKS, name, event, code=code, detail=detail)
 
     def connection(self, event: str, session: StompSession) -> None:
         """Publish that a connection was opened or closed."""

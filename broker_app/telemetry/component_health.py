@@ -133,51 +133,46 @@ class Component(NamedTuple):
     reason: str
 
 
-class Components:
-    """All components of a node. Each argument returns the reports of one kind, which have their `health`;
-    `links` are those to the other brokers of a cluster; `mirror` returns one or None, `full` the reason why
-    the store takes no messages, or an empty text, and `nearly_full` a sentence while it soon will not."""
+def store_component(full: str, nearly_full: str) -> Component:
+    """The journal: `full` is the reason why it takes no messages, or empty; `nearly_full` a sentence while it
+    soon will not."""
+    health = health_of(STORE, {"full": bool(full), "nearly_full": bool(nearly_full)})
+    return Component(STORE, "journal", health, full or nearly_full)
 
-    def __init__(
-        self,
-        *,
-        callbacks: Callable[[], Iterable[Facts]] = tuple,
-        reflexes: Callable[[], Iterable[Facts]] = tuple,
-        bridges: Callable[[], Iterable[Facts]] = tuple,
-        pipelines: Callable[[], Iterable[Facts]] = tuple,
-        links: Callable[[], Iterable[Facts]] = tuple,
-        mirror: Callable[[], Facts | None] = lambda: None,
-        full: Callable[[], str] = str,
-        nearly_full: Callable[[], str] = str,
-    ) -> None:
-        self._callbacks = callbacks
-        self._reflexes = reflexes
-        self._bridges = bridges
-        self._pipelines = pipelines
-        self._links = links
-        self._mirror = mirror
-        self._full = full
-        self._nearly_full = nearly_full
 
-    def all(self) -> Iterable[Component]:
-        """The store first, then each kind."""
-        full, nearly_full = self._full(), self._nearly_full()
-        health = health_of(STORE, {"full": bool(full), "nearly_full": bool(nearly_full)})
-        yield Component(STORE, "journal", health, full or nearly_full)
-        mirror = self._mirror()
-        if mirror is not None:
-            reason = "" if mirror["health"] == RUNNING else "no standby is in step, or a copy is not written"
-            yield Component(MIRROR, mirror["name"], mirror["health"], reason)
-        for one in self._links():
-            yield Component(LINK, one["broker"], one["health"], one["reason"])
-        for one in self._callbacks():
-            last = one["last"]
-            reason = one["reason"] or (last["detail"] if last is not None else "")
-            yield Component(CALLBACK, one["name"], one["health"], reason)
-        for one in self._reflexes():
-            yield Component(REFLEX, one["name"], one["health"], one["error"] or one["last_failure"])
-        for one in self._bridges():
-            error = one["error"]
-            yield Component(BRIDGE, one["name"], one["health"], error["detail"] if error else "")
-        for one in self._pipelines():
-            yield Component(PIPELINE, one["name"], one["health"], one["error"])
+def mirror_component(report: Facts) -> Component:
+    """This broker and its standbys."""
+    reason = "" if report["health"] == RUNNING else "no standby is in step, or a copy is not written"
+    return Component(MIRROR, report["name"], report["health"], reason)
+
+
+def link_components(reports: Iterable[Facts]) -> Iterable[Component]:
+    """The links to the other brokers of a cluster."""
+    return (Component(LINK, one["broker"], one["health"], one["reason"]) for one in reports)
+
+
+def callback_components(reports: Iterable[Facts]) -> Iterable[Component]:
+    """The callbacks, as they are shown."""
+    for one in reports:
+        last = one["last"]
+        reason = one["reason"] or (last["detail"] if last is not None else "")
+        yield Component(CALLBACK, one["name"], one["health"], reason)
+
+
+def reflex_components(reports: Iterable[Facts]) -> Iterable[Component]:
+    """The reflexes."""
+    return (
+        Component(REFLEX, one["name"], one["health"], one["error"] or one["last_failure"]) for one in reports
+    )
+
+
+def bridge_components(reports: Iterable[Facts]) -> Iterable[Component]:
+    """The bridges, as they are shown."""
+    for one in reports:
+        error = one["error"]
+        yield Component(BRIDGE, one["name"], one["health"], error["detail"] if error else "")
+
+
+def pipeline_components(reports: Iterable[Facts]) -> Iterable[Component]:
+    """The runs of pipelines."""
+    return (Component(PIPELINE, one["name"], one["health"], one["error"]) for one in reports)

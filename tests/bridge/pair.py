@@ -47,7 +47,7 @@ class Pair:
         await self.home.change(bridges={**others, name: remote_of(self.away, name, **said)})
 
     def report(self, name: str = "oslo") -> dict[str, Any]:
-        found: dict[str, Any] | None = self.home.node.bridges.report_of(name)
+        found: dict[str, Any] | None = self.home.node.features.bridges.supervisor.report_of(name)
         assert found is not None
         return found
 

@@ -34,7 +34,7 @@ def limits(**said: Any) -> Destinations:
 
 
 def events(both: Pair, name: str = "oslo") -> list[tuple[str, str, str]]:
-    found = both.home.node.bridges.events_of(name) or []
+    found = both.home.node.features.bridges.supervisor.events_of(name) or []
     return [(event["event"], event["queue"], event["code"]) for event in found]
 
 
@@ -105,9 +105,9 @@ async def test_retrying_can_be_hurried(tmp_path: Path) -> None:
     async with pair(tmp_path, port=port, retry_s=3600.0) as both, both.home.stomp("john") as john:
         await both.send(john, "orders", b"1")
         await until(lambda: both.report()["attempts"] == 1)
-        assert both.home.node.bridges.retry("oslo")
+        assert both.home.node.features.bridges.supervisor.retry("oslo")
         await until(lambda: both.report()["attempts"] == 2)
-        assert not both.home.node.bridges.retry("rome")
+        assert not both.home.node.features.bridges.supervisor.retry("rome")
 
 
 async def test_a_missing_ca_file_is_an_error_of_that_bridge_alone(tmp_path: Path) -> None:
@@ -236,7 +236,8 @@ async def test_a_body_that_is_too_large_there_costs_no_connection(
         assert flow["dead_lettered"] == (1 if dead_letter_after else 0)
         if not dead_letter_after:
             assert flow["error"]["code"] == "TOO_LARGE"
-        connected = [e for e in home.node.bridges.events_of("oslo") or () if e["event"] == "connected"]
+        events = home.node.features.bridges.supervisor.events_of("oslo") or ()
+        connected = [event for event in events if event["event"] == "connected"]
         assert [event["times"] for event in connected] == [1]
 
 

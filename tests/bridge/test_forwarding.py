@@ -116,7 +116,7 @@ async def test_a_flow_keeps_its_figures_when_its_empty_queue_is_forgotten(tmp_pa
         await both.send(john, "orders", b"1")
         await until(lambda: both.away.depth("orders") == 1 and both.flow("orders")["state"] == "suspended")
         await both.home.node.operations.delete_queue(both.source("orders"), force=False)
-        both.home.node.bridges.scan()
+        both.home.node.features.bridges.supervisor.scan()
         assert both.flow("orders")["accepted"] == 1
         await both.send(john, "orders", b"2")
         await until(lambda: both.away.depth("orders") == 2 and both.flow("orders")["accepted"] == 2)
@@ -135,7 +135,8 @@ async def test_a_paused_bridge_has_no_connection_and_goes_on_where_it_was(tmp_pa
         assert flow["depth"] == 600 - flow["accepted"]
         await both.change()
         assert await receive(there, "orders", 600) == [str(number).encode() for number in range(600)]
-        events = [event["event"] for event in both.home.node.bridges.events_of("oslo") or ()]
+        supervisor = both.home.node.features.bridges.supervisor
+        events = [event["event"] for event in supervisor.events_of("oslo") or ()]
         assert events.index("paused") < events.index("resumed")
 
 
@@ -156,14 +157,14 @@ async def test_a_draining_bridge_takes_no_more_and_forwards_what_is_there(tmp_pa
 async def test_queues_without_a_bridge_are_listed_and_wait_for_one(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, both.home.stomp("john") as john:
         await john.send(both.source("orders", "rome"), b"1")
-        (orphan,) = both.home.node.bridges.orphans()
+        (orphan,) = both.home.node.features.bridges.supervisor.orphans()
         assert (orphan["bridge"], orphan["queue"], orphan["depth"]) == ("rome", "orders", 1)
         await both.bridges(remote_of(both.away), remote_of(both.away, "rome"))
         await until(lambda: both.away.depth("orders") == 1)
-        assert both.home.node.bridges.orphans() == []
+        assert both.home.node.features.bridges.supervisor.orphans() == []
         await both.bridges(remote_of(both.away))
         await john.send(both.source("orders", "rome"), b"2")
-        (orphan,) = both.home.node.bridges.orphans()
+        (orphan,) = both.home.node.features.bridges.supervisor.orphans()
         assert orphan["error"]["code"] == "NO_BRIDGE"
         await both.bridges(remote_of(both.away), remote_of(both.away, "rome"))
         await until(lambda: both.away.depth("orders") == 2)

@@ -39,7 +39,7 @@ async def test_with_the_setting_all_bridges_reconnect_after_a_reload(tmp_path: P
             assert {both.report(name)["error"] for name in ("oslo", "rome")} == {None}
             await both.send(john, "orders", b"2")
             await until(lambda: away.depth("orders") == 3)
-        told = home.node.bridges.events_of("rome")
+        told = home.node.features.bridges.supervisor.events_of("rome")
         assert told is not None and [event["event"] for event in told].count("restarted") == 1
 
 

@@ -78,7 +78,7 @@ class Host:
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     async with contextlib.AsyncExitStack() as stack:
         remote = await stack.enter_async_context(small_node(tmp_path / "remote", POLICY))
-        remote.node.services.admit = enable_callbacks
+        remote.node.features.services.registry.admit = enable_callbacks
         local = await stack.enter_async_context(
             small_node(tmp_path / "local", POLICY, name="REcallback", role=CALLBACK, max_attempts=10**9)
         )
@@ -207,10 +207,10 @@ async def test_an_origin_without_the_reflex_refuses_the_service(host: Host) -> N
     async def accept(registration: Registration) -> RegistrationVerdict:
         return RegistrationVerdict(True, registration)
 
-    host.remote.node.services.admit = accept
+    host.remote.node.features.services.registry.admit = accept
     refused = await host.register()
     assert (refused.status_code, refused.json()["type"]) == (403, "/docs/problems/callbacks-off")
-    assert not len(host.remote.node.services)
+    assert not len(host.remote.node.features.services.registry)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ async def test_an_origin_that_restarts_delivers_again_what_was_not_settled(tmp_p
         )
         first = contextlib.AsyncExitStack()
         remote = await first.enter_async_context(small_node(tmp_path / "remote", POLICY))
-        remote.node.services.admit = enable_callbacks
+        remote.node.features.services.registry.admit = enable_callbacks
         port = await first.enter_async_context(serving(remote.node, Config(data=tmp_path)))
         host = Host(remote, local, f"ws://127.0.0.1:{port}/ws")
         await host.register()
@@ -258,7 +258,7 @@ async def test_an_origin_that_restarts_delivers_again_what_was_not_settled(tmp_p
         assert (lost.status_code, lost.json()["type"]) == (409, "/docs/problems/lease-lost")
 
         remote = host.remote = await stack.enter_async_context(small_node(tmp_path / "remote", POLICY))
-        remote.node.services.admit = enable_callbacks
+        remote.node.features.services.registry.admit = enable_callbacks
         await stack.enter_async_context(serving(remote.node, Config(data=tmp_path), port=port))
         bodies = set()
         for _ in range(2):
@@ -315,7 +315,7 @@ async def test_cumulative_acknowledgements_settle_all_before_them(host: Host) ->
 
 async def test_services_of_one_name_share_a_connection_and_end_one_by_one(host: Host) -> None:
     first, second = (await host.register()).json(), (await host.register()).json()
-    assert len(host.remote.node.services) == 2
+    assert len(host.remote.node.features.services.registry) == 2
     assert len(host.remote.node.json.sessions) == 1
     async with host.local.rest("anna") as rest:
         await rest.delete(f"/services/{first['id']}")
@@ -419,7 +419,7 @@ async def test_the_messages_of_a_login_that_is_withdrawn_come_by_another_login_o
 
 async def test_a_service_of_another_broker_under_the_same_name_is_refused(host: Host, tmp_path: Path) -> None:
     async with small_node(tmp_path / "other", POLICY) as other:
-        other.node.services.admit = enable_callbacks
+        other.node.features.services.registry.admit = enable_callbacks
         async with serving(other.node, Config(data=tmp_path)) as port:
             await host.register()
             url = f"ws://127.0.0.1:{port}/ws"
@@ -428,7 +428,7 @@ async def test_a_service_of_another_broker_under_the_same_name_is_refused(host: 
             detail = refused.json()["detail"]
             assert f"service stock has the origin {host.url} here" in detail
             assert f"receive from {url} directly" in detail
-            assert not len(other.node.services)
+            assert not len(other.node.features.services.registry)
             assert (await host.register("sold", urls=[url])).status_code == 201
             async with host.local.rest("anna") as rest:
                 for service in (await rest.get("/services")).json()["items"]:
@@ -471,7 +471,7 @@ async def test_a_file_of_authorities_that_cannot_be_read_is_an_error_of_the_orig
     config = Config(data=tmp_path, **authority.server())
     async with contextlib.AsyncExitStack() as stack:
         remote = await stack.enter_async_context(small_node(tmp_path / "remote", POLICY))
-        remote.node.services.admit = enable_callbacks
+        remote.node.features.services.registry.admit = enable_callbacks
         local = await stack.enter_async_context(
             small_node(tmp_path / "local", POLICY, name="REcallback", role=CALLBACK, max_attempts=10**9)
         )

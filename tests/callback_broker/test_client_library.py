@@ -46,7 +46,7 @@ async def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     programs_have_state(tmp_path / "state", monkeypatch)
     port = reserve_port()
     async with small_node(tmp_path / "remote", POLICY, web_port=port) as remote:
-        remote.node.services.admit = enable_callbacks
+        remote.node.features.services.registry.admit = enable_callbacks
         async with serving(remote.node, Config(data=tmp_path), port=port):
             yield Machine(remote, tmp_path / "state")
 
@@ -86,7 +86,8 @@ async def test_without_a_callback_broker_all_messages_come_from_the_remote_broke
     bodies = [str(number) for number in range(10)]
     async with machine.client(listener=events.append) as mom, mom.subscribe("/queue/stock") as messages:
         assert not mom.uses_callback_broker
-        assert [one.registration.machine for one in machine.remote.node.services.named("stock")] == ["h1"]
+        (service,) = machine.remote.node.features.services.registry.named("stock")
+        assert service.registration.machine == "h1"
         await machine.send(*bodies)
         for body in bodies:
             message = await messages.get(10)
@@ -94,7 +95,7 @@ async def test_without_a_callback_broker_all_messages_come_from_the_remote_broke
             await message.ack()
         assert subscribers(machine.remote) == 1
         assert (events, machine.remote.node.events.all(), warnings_of(caplog)) == ([], [], [])
-    await until(lambda: not machine.remote.node.services.named("stock"))
+    await until(lambda: not machine.remote.node.features.services.registry.named("stock"))
     assert machine.remote.depth("stock") == 0
     assert (machine.remote.node.events.all(), warnings_of(caplog)) == ([], [])
 
@@ -107,7 +108,7 @@ async def test_without_the_reflex_nothing_is_notified_and_messages_come_from_the
     async def accept(registration: Registration) -> RegistrationVerdict:
         return RegistrationVerdict(True, registration)
 
-    machine.remote.node.services.admit = accept
+    machine.remote.node.features.services.registry.admit = accept
     async with machine.callback_broker(tmp_path / "local") as local, machine.client() as mom:
         assert not mom.uses_callback_broker
         async with mom.subscribe("/queue/stock") as messages:
@@ -144,7 +145,7 @@ async def test_a_service_that_the_callback_broker_refuses_is_reported_with_the_r
     machine: Machine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with machine.callback_broker(tmp_path / "local"), small_node(tmp_path / "other", POLICY) as other:
-        other.node.services.admit = enable_callbacks
+        other.node.features.services.registry.admit = enable_callbacks
         async with serving(other.node, Config(data=tmp_path)) as port:
             other.node.registry.websocket_url = f"ws://:{port}/ws"
             async with machine.client() as mom, machine.client(other) as second:
@@ -179,7 +180,7 @@ async def test_the_callback_broker_follows_its_client_to_a_broker_that_it_did_no
         local = await stack.enter_async_context(machine.callback_broker(tmp_path / "local"))
         first = contextlib.AsyncExitStack()
         old = await first.enter_async_context(small_node(tmp_path / "old", POLICY))
-        old.node.services.admit = enable_callbacks
+        old.node.features.services.registry.admit = enable_callbacks
         port = await first.enter_async_context(serving(old.node, Config(data=tmp_path)))
         old.node.registry.websocket_url = f"ws://:{port}/ws"
         both = ",".join(f"stomp://127.0.0.1:{one.node.stomp_port}" for one in (old, machine.remote))

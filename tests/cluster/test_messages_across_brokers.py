@@ -15,10 +15,10 @@ QUEUE = "/queue/orders"
 
 
 async def depth(node: Any, queue: str = "orders") -> tuple[int, int]:
-    """(waiting, unsettled) messages of a queue at one broker."""
+    """(waiting, unsettled) messages of a queue at one broker, which may not exist yet."""
     async with node.rest() as http:
         found = (await http.get(f"/queues/{queue}")).json()
-    return found["depth"], found["unsettled"]
+    return found.get("depth", 0), found.get("unsettled", 0)
 
 
 async def take(messages: mom_client.Subscription, count: int, *, ack: bool = True) -> list[Any]:

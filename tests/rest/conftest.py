@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -21,35 +22,31 @@ from broker_app.engine import Engine
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
-from broker_app.features.callbacks.webhooks.supervisor import Supervisor
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport
-from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.services.registry import ServiceRegistry
-from broker_app.features.services.seed_messages import SeedMessages
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
-from broker_app.net import asyncapi
 from broker_app.net.auth.login import Logins
 from broker_app.net.broker_state import BrokerState
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.decisions import Decisions
-from broker_app.net.policy.owner_rights import OwnerRights, SenderRights
 from broker_app.net.policy.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestApi, RestLimits
-from broker_app.net.rest.messages.ndjson import MessageLines
+from broker_app.net.rest.features.bridges import BridgeEndpoints
 from broker_app.net.rest.node.metrics import Metrics
-from broker_app.net.stomp.changed_headers import ChangedHeaders
+from broker_app.net.rest.node.opsmanager import MonitoredStats
+from broker_app.net.rest.rest_parts import RestParts
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session_registry import SessionRegistry
-from broker_app.reflex.reflexes import Reflexes, Settings
-from broker_app.reflex.shipped.context import Context
+from broker_app.node.features.feature import Parts
+from broker_app.node.features.features import Features, Given
+from broker_app.node.features.operation import OperationFeature, Orders
+from broker_app.node.system_publisher import SystemPublisher
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import DEFAULT_RULES, AlertEvaluator, ConditionChecks
-from broker_app.telemetry.bridges import status
-from broker_app.telemetry.cursor_lags import CursorLags
 from broker_app.telemetry.event_log import EventLog
 from broker_app.telemetry.metrics.detailed_metrics import DetailedMetrics
 from broker_app.telemetry.metrics.node_metrics import NodeMetrics, Sources
@@ -150,103 +147,110 @@ class Rest:
             {"cookie-of-alice": "alice"}.get,
             failure_delay_s=0.0,
         )
-        lines = MessageLines(limits or RestLimits())
-        self.job_files = jobs
-        self.jobs = JobManager(self.engine, self.engine.records, jobs, lines)
-        with pytest.raises(StopIteration):  # a journal in memory answers at once
-            self.jobs.start().send(None)
-        self.bulk = BatchCommits(
-            self.engine, StageStore(jobs.parent / "bulk", 1 << 30), shared=shared_journal
-        )
+        config = Config(name="mom", data=jobs.parent)
         self.statistics = Statistics(self.engine.broker, "mom", "0")
         self.access = Access(self.logins)
         self.actions = OperatorActions()
+        self.decisions = Decisions()
         self.registry = SessionRegistry(
-            self.engine, self.logins, self.access, Config(name="mom"), ids=self.engine.broker.turn.ids
+            self.engine, self.logins, self.access, config, ids=self.engine.broker.turn.ids
         )
-        self.bridges = FakeBridges()
-        self.callbacks = Supervisor(self.engine, Config(data=jobs), OwnerRights(self.access).refusal)
         self.services = ServiceRegistry()
         self.live = LiveSubscribers()
-        self.seeds = SeedMessages(
-            self.engine, self.services, SenderRights(self.access), self.registry.seed_shares
-        )
         self.events = EventLog(lambda: 1_750_000_000.0)
-        #: one item for each time that the broker was ordered to stop
-        #: restarts (True) and shutdowns
+        #: one item for each time that the broker was ordered to stop: True for a restart
         self.shut_downs: list[bool] = []
         self.store_is_nearly_full = False
         #: the cluster that the broker is in
         self.cluster: ClusterReport | None = None
         self.record: ReplicatedRecord | None = None
         self.now = 1_750_000_000.0
+        self.pipeline = FakePipeline()
+        self.parts = Parts(
+            config=config,
+            engine=self.engine,
+            journal=self.journal,
+            logins=self.logins,
+            access=self.access,
+            state=BrokerState("mom"),
+            events=self.events,
+            statistics=self.statistics,
+            sessions=self.registry,
+            connections=Connections(self.registry),
+            services=self.services,
+            live=self.live,
+            publisher=SystemPublisher(self.engine),
+            rest=RestParts(
+                *(self.engine, self.logins, self.access, self.statistics, limits or RestLimits.of(Config()))
+            ),
+            failed=asyncio.get_running_loop().create_future(),
+        )
+        self.features = self._features(shared=shared_journal)
+        self.job_files = jobs
+        self.jobs = self.features.jobs.jobs
+        with pytest.raises(StopIteration):  # a journal in memory answers at once
+            self.jobs.start().send(None)
+        self.callbacks = self.features.callbacks.supervisor
+        self.seeds = self.features.services.seeds
+        self.reflexes = self.features.reflexes.reflexes
+        self.cursor_lags = self.features.journal.lags
         self.checks = ConditionChecks(
             self.engine.broker, self.statistics, bridges=list, taken=lambda: 0.0,
             flapping=list, events=self.events.all,
         )  # fmt: skip
         rules = tuple(DEFAULT_RULES.values())
-        connections = Connections(self.registry)
-        self.pipeline = FakePipeline()
-        self.cursor_lags = CursorLags(self.journal)
         self.alerts = AlertEvaluator(jobs / "alerts.json", self.checks, lambda: rules, lambda: self.now)
-        context = Context("mom", jobs, self.events, lambda: None)
-        settings = Settings("", 512 * MIB, 64 * MIB)
-        self.reflexes = Reflexes(self.engine, context, ChangedHeaders(100, 65_536), settings)
-        self.rest_api = RestApi(
-            self.engine,
-            self.engine.records,
-            self.logins,
-            Config(),
-            self.jobs,
-            access=self.access,
-            actions=self.actions,
-            limits=limits,
-            statistics=self.statistics,
-            control_document=control_document,
-            connections=connections,
-            forwarding=self.bridges,
-            trial=self.bridges.trial,
-            journal=self.journal,
-            events=self.events,
-            alerts=self.alerts,
-            bulk=self.bulk,
-            cursor_lags=self.cursor_lags,
-            metrics=self._metrics(connections),
-            pipeline=self.pipeline,
-            reflexes=self.reflexes,
-            callbacks=self.callbacks,
-            services=self.services,
-            seeds=self.seeds,
-            live=self.live,
-            state=BrokerState("mom"),
-            clients=lambda: {"stomp": len(connections), "json": 0},
-            stop=self.shut_downs.append,
-            restart_refusal=lambda: Refused("conflict", "it cannot"),
-            channels=self.registry.channels,
+        operation = OperationFeature(
+            self.parts,
+            Orders(self.shut_downs.append, lambda: Refused("conflict", "it cannot")),
+            self.alerts,
+            self._metrics(),
+            clients=self._clients,
             nearly_full=lambda: self.store_is_nearly_full,
-            cluster=lambda: self.cluster,
-            record=lambda: self.record,
-            event_document=asyncapi.document(),
+            control_document=control_document,
+        )
+        monitored = MonitoredStats(
+            *(self.engine.broker, config, self.statistics, self.parts.connections, self.bridges),
+            *(self.journal.statistics, time.time()),
+        )
+        self.rest_api = RestApi(
+            *(self.parts.rest, {**self.features.endpoints(), **operation.endpoints()}, config),
+            actions=self.actions,
+            state=self.parts.state,
+            others=(monitored.router(),),
+            control_document=control_document,
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")
         self.anonymous = self.client()
 
-    def _metrics(self, connections: Connections) -> Metrics:
+    def _features(self, *, shared: bool) -> Features:
+        """Those of a node; bridges and the cluster are what a test sets."""
+        features = Features(self.parts, Given(pipeline=self.pipeline))
+        rest = self.parts.rest
+        self.bridges = FakeBridges()
+        features.bridges.supervisor = cast(Any, self.bridges)
+        features.bridges.rest_endpoints = BridgeEndpoints(
+            *(rest.engine_client, self.statistics, self.bridges, self.bridges.trial, rest.policy, rest.limits)
+        )
+        features.cluster.report = lambda *, interest=True: self.cluster  # type: ignore[method-assign]
+        features.cluster.record = lambda: self.record  # type: ignore[method-assign]
+        stages = StageStore(self.parts.config.data / "bulk", 1 << 30)
+        self.bulk = features.bulk.commits = BatchCommits(self.engine, stages, shared=shared)
+        return features
+
+    def _clients(self) -> dict[str, int]:
+        return {"stomp": len(self.parts.connections), "json": 0, "rest": self.rest_api.receiving}
+
+    def _metrics(self) -> Metrics:
         broker, statistics = self.engine.broker, self.statistics
-
-        def bridges() -> list[dict[str, Any]]:
-            return [status(statistics, report) for report in self.bridges.reports()]
-
-        self.decisions = Decisions()
         sources = Sources(
-            *("memory", self.journal.statistics, connections, self.decisions),
-            *(lambda: (job.op for job in self.jobs.all() if job.open), bridges, self.callbacks.totals),
-            lambda: None,
+            *("memory", self.journal.statistics, self.parts.connections, self.decisions),
+            features=self.features.metrics,
         )
         return Metrics(
             NodeMetrics(broker, statistics, "mom", "0", sources),
-            DetailedMetrics(broker, statistics, bridges),
+            DetailedMetrics(broker, statistics, self.features.bridges.statuses),
             PipelineMetrics(self.journal, "mom", self.pipeline.figures),
         )
 

@@ -144,7 +144,7 @@ async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:
     engine_client, rest_api = rest.rest_api.engine_client, rest.rest_api
     arrivals = ArrivalStream(engine_client, rest_api._waiting, rest.live)
     quick = MessageStream(
-        *(engine_client, rest_api._waiting, rest_api._blocks, rest_api._limits, arrivals, rest.live),
+        *(engine_client, rest_api._waiting, rest.parts.rest.blocks, rest_api._limits, arrivals, rest.live),
         ping_s=0.001,
     )
     router = rest_api._dispatcher._routers[0]

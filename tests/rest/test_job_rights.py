@@ -90,7 +90,7 @@ async def test_a_job_kept_without_its_topic_is_its_owners_and_administrators(
     await subscribe(node, "mine", "secret.news", "top secret")
     async with node.rest("root") as root, node.rest("ann") as ann:
         job = await export(root, "mine")
-        node.node.jobs.get(job.removeprefix("/jobs/")).topic = ""  # as former versions kept it
+        node.node.features.jobs.jobs.get(job.removeprefix("/jobs/")).topic = ""  # as former versions kept it
         assert await statuses(ann, job) == [403, 403, 403]
         assert await statuses(root, job) == [200, 200, 200]
 

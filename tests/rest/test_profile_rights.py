@@ -36,7 +36,7 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setattr("broker_app.features.services.seed_messages.CHECK_S", 0.01)
     async with small_node(tmp_path, policy_of(users=USERS, admins=("root",))) as running:
         for name in ("a", "payments"):
-            await running.node.services.register(Registration(name))
+            await running.node.features.services.registry.register(Registration(name))
         yield running
 
 
@@ -141,9 +141,9 @@ async def test_a_token_that_was_revoked_or_replaced_sends_no_further_copies(
     async with node.rest("bob") as bob:  # when this has its copy, the other, which is older, had its turn
         assert await send(bob, "name = 'late'", b"of bob") == 201
     async with asyncio.timeout(patient(10)):
-        while len(list(node.node.seeds.all())) < 2:
+        while len(list(node.node.features.services.seeds.all())) < 2:
             await asyncio.sleep(0.001)
-        await node.node.services.register(Registration("late"))
+        await node.node.features.services.registry.register(Registration("late"))
         while b"of bob" not in bodies(node, "late"):
             await asyncio.sleep(0.001)
     assert bodies(node, "late") == [b"of bob"]

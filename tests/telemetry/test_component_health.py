@@ -15,9 +15,10 @@ from broker_app.telemetry.component_health import (
     REFLEX,
     STORE,
     Component,
-    Components,
     Kind,
     health_of,
+    pipeline_components,
+    store_component,
 )
 
 _FLOW = {"state": "running", "paused": False}
@@ -81,12 +82,12 @@ def test_the_health_follows_from_what_is_reported(kind: Kind, reported: dict[str
 
 def test_runs_of_pipelines_are_among_the_components_with_their_errors() -> None:
     failed = {"name": "archive:B1", "health": "failing", "error": "[DATA_LOSS] gone"}
-    *_, run = Components(pipelines=lambda: [failed]).all()
+    (run,) = pipeline_components([failed])
     assert run == Component(PIPELINE, "archive:B1", "failing", "[DATA_LOSS] gone")
 
 
 def test_a_store_without_space_is_among_the_components_with_its_reason() -> None:
-    (store,) = Components(full=lambda: "no space", nearly_full=lambda: "80 %").all()
+    store = store_component("no space", "80 %")
     assert store == Component(STORE, "journal", "failing", "no space")
-    (store,) = Components(nearly_full=lambda: "80 %").all()
+    store = store_component("", "80 %")
     assert store == Component(STORE, "journal", "degraded", "80 %")

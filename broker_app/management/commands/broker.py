@@ -341,8 +341,9 @@ def _site(files: FileWatcher | None, running: node.Node) -> Site:
     if files is not None:
         files.on_reload = on_reload
     session_ended.connect(end, weak=False)
-    if running.cluster is not None and running.cluster.record is not None:
-        ProposedChanges(partial(_propose, running, running.cluster.record))
+    record = running.features.cluster.record()
+    if record is not None:
+        ProposedChanges(partial(_propose, running, record))
     return Site(running, files=files)
 
 

@@ -47,22 +47,15 @@ class Decisions(Protocol):
 
 class Sources(NamedTuple):
     """The parts of a node besides its broker: the figures of its journal, with the name of its `backend`; its
-    connections and decisions; operations on many messages that are open, by name; the status of bridges; the
-    totals of callbacks; the status of mirrors, which is None with a journal of its own, and that of the
-    cluster, None without one; what has a health; open alerts; and the sites of message channels."""
+    connections and decisions; what has a health; open alerts; and what its `features` measure."""
 
     backend: str
     journal: Callable[[], Mapping[str, int]]
     connections: Connections
     decisions: Decisions
-    jobs: Callable[[], Iterable[str]]
-    bridges: Callable[[], Sequence[Facts]]
-    callbacks: Callable[[], Facts]
-    mirrors: Callable[[], Facts | None]
-    cluster: Callable[[], Facts | None] = lambda: None
     components: Callable[[], Iterable[Component]] = tuple
     alerts: Callable[[], Iterable[Alert]] = tuple
-    sites: Callable[[], Sequence[Facts]] = tuple
+    features: Callable[[], Collected] = lambda: iter(())
 
 
 class NodeMetrics:
@@ -85,15 +78,7 @@ class NodeMetrics:
         yield from self._of_destinations()
         yield from self._of_clients()
         yield from self._of_journal()
-        yield from of_bridges(self._sources.bridges())
-        yield from of_callbacks(self._sources.callbacks())
-        status = self._sources.mirrors()
-        if status is not None:
-            yield from of_mirrors(status)
-        cluster = self._sources.cluster()
-        if cluster is not None:
-            yield from of_cluster(cluster)
-        yield from of_sites(self._sources.sites())
+        yield from self._sources.features()
         yield from of_components(self._sources.components())
         firing = (alert for alert in self._sources.alerts() if alert.state == FIRING)
         yield "mom_alerts_firing", Counter((alert.rule, alert.severity) for alert in firing)
@@ -179,7 +164,6 @@ class NodeMetrics:
         yield "mom_resident_memory_bytes", _one(resident_bytes())
         alarm = self._broker.resource_alarms.alarm
         yield "mom_resource_alarm", {(alarm.code,): 1} if alarm is not None else {}
-        yield "mom_jobs_running", _by(Counter(self._sources.jobs()))
         yield "mom_event_loop_lag_seconds", _one(self._statistics.loop_lag.lag_s(60))
         yield "mom_internal_errors_total", _one(internal_errors.total)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.signature import new_secret
+from broker_app.features.callbacks.webhooks.supervisor import Supervisor
 from mom_client import Client
 from tests.support.small_node import SmallNode, policy_of, small_node
 
@@ -32,12 +33,16 @@ class Hooks:
         self.small = small
         self.node = small.node
 
+    @property
+    def supervisor(self) -> Supervisor:
+        return self.node.features.callbacks.supervisor
+
     async def have(self, *callbacks: Callback) -> None:
         """Have these callbacks and no others."""
         await self.small.change(callbacks={one.name: one for one in callbacks})
 
     def report(self, name: str = "hook") -> dict[str, Any]:
-        found = self.node.callbacks.report_of(name)
+        found = self.supervisor.report_of(name)
         assert found is not None
         return found
 

@@ -60,7 +60,7 @@ async def test_nothing_is_pushed_to_a_receiver_that_does_not_agree(tmp_path: Pat
         assert [event for _, event in own.events()] == ["unverified"]
         # It is asked again at once when an operator wants it.
         there.on_options = answer(204, webhook_allowed_origin="*")
-        own.node.callbacks.push_now("hook")
+        own.supervisor.push_now("hook")
         await there.count(1)
 
 

@@ -47,7 +47,7 @@ async def test_a_refused_message_is_pushed_again_under_the_same_id_with_its_atte
         assert len({push.headers["webhook-id"] for push in pushes}) == 1
         assert [push.headers["mom-attempt"] for push in pushes] == ["1", "2", "3", "4"]
         await until(lambda: own.report()["pending"] == 0, own.report)
-        log = own.node.callbacks.pushes_of("hook")
+        log = own.supervisor.pushes_of("hook")
         assert log is not None
         assert [push["outcome"] for push in log] == ["accepted", "refused", "refused", "failed"]
         assert log[3]["detail"] == "it answered 500: no database"
@@ -80,7 +80,7 @@ async def test_a_callback_whose_pushes_always_fail_is_failing_everywhere_and_rai
             detailed = (await rest.get("/metrics/detailed?family=callback")).text
             assert 'mom_callback_accepted_total{callback="hook"} 0.0' in detailed
             there.behavior = answer(204)
-            own.node.callbacks.push_now("hook")
+            own.supervisor.push_now("hook")
             await until(lambda: own.report()["pending"] == 0, own.report)
             (shown,) = (await rest.get("/webhooks")).json()["items"]
             assert (shown["failures_in_row"], shown["health"]) == (0, "running")
@@ -180,7 +180,7 @@ async def test_an_ended_callback_is_started_again_by_push_now(tmp_path: Path) ->
         await own.publish(b"1")
         await own.state("ended")
         there.behavior = answer(200)
-        assert own.node.callbacks.push_now("hook")
+        assert own.supervisor.push_now("hook")
         await there.count(2)
         await until(lambda: own.report()["pending"] == 0, own.report)
 
@@ -198,7 +198,7 @@ async def test_push_now_ends_the_wait_for_the_next_attempt(tmp_path: Path) -> No
         there.behavior = answer(200)
         for name in ("hook", "notes"):
             await until(lambda name=name: own.report(name)["last"], own.report)  # type: ignore[misc]
-            own.node.callbacks.push_now(name)
+            own.supervisor.push_now(name)
         await there.count(4)
 
 
@@ -398,4 +398,4 @@ async def test_callbacks_that_are_removed_leave_their_messages_to_others(tmp_pat
                 assert message.body == b"1"
                 await message.ack()
                 break
-        assert own.node.callbacks.report_of("hook") is None
+        assert own.supervisor.report_of("hook") is None

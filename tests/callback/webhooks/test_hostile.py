@@ -75,7 +75,7 @@ async def test_a_receiver_that_is_away_is_asked_again_until_it_is_there(tmp_path
         await own.publish(b"1")
         await until(lambda: own.report()["pushes"]["unreachable"] >= 2, own.report)
         async with receiver(port) as back:
-            own.node.callbacks.push_now("hook")
+            own.supervisor.push_now("hook")
             await back.count(1)
             await until(lambda: own.report()["pending"] == 0, own.report)
 
@@ -106,7 +106,7 @@ async def test_a_host_that_fails_is_left_alone_and_costs_no_attempts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hooks(tmp_path) as own, receiver() as there:
-        monkeypatch.setattr(own.node.callbacks._hosts, "_make_breaker", lambda: Breaker(0.4, 0.4))
+        monkeypatch.setattr(own.supervisor._hosts, "_make_breaker", lambda: Breaker(0.4, 0.4))
         there.behavior = answer(503)
         await own.have(callback(there.url, retry_s=0.01, max_retry_s=0.01, max_in_flight=2))
         await own.state("running")

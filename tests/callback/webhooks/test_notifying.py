@@ -130,7 +130,7 @@ async def test_a_notifier_that_an_error_ends_is_started_again(
         await own.have(callback(there.url, mode="notify"))
         await own.publish(b"1")
         await there.count(1)
-        pusher = own.node.callbacks._webhooks["hook"]._pusher
+        pusher = own.supervisor._webhooks["hook"]._pusher
         assert isinstance(pusher, Notifier)
         failed: list[object] = []
         event = pusher._event

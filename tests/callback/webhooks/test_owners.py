@@ -64,7 +64,7 @@ async def test_a_host_that_accepts_no_connections_is_left_alone_for_all_owners(t
         assert own.report("hers")["breaker"]["state"] == "open"
         await own.publish(b"hers", to="/queue/hers")
         async with receiver(port) as back:
-            own.node.callbacks.push_now("his")
+            own.supervisor.push_now("his")
             await back.count(2)
             for name in ("hers", "his"):
                 await until(lambda name=name: own.report(name)["breaker"]["state"] == "closed")  # type: ignore[misc]

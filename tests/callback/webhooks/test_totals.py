@@ -17,7 +17,7 @@ from tests.callback.webhooks.receiver import answer, receiver
 
 def figures(own: Hooks) -> dict[str, Any]:
     """The samples without labels, by name."""
-    return {name: samples.get((), samples) for name, samples in of_callbacks(own.node.callbacks.totals())}
+    return {name: samples.get((), samples) for name, samples in of_callbacks(own.supervisor.totals())}
 
 
 async def test_pushes_are_counted_by_outcome_and_stay_counted_without_their_callback(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ async def test_a_host_that_fails_is_counted_until_it_is_back(tmp_path: Path) -> 
         await until(lambda: figures(own)["mom_callback_breaker_open"] == 1, lambda: figures(own))
         assert figures(own)["mom_callback_pending"] == FAILURES
         there.behavior = answer(204)
-        own.node.callbacks.push_now("hook")
+        own.supervisor.push_now("hook")
         await until(lambda: figures(own)["mom_callback_pending"] == 0, lambda: figures(own))
         assert figures(own)["mom_callback_breaker_open"] == 0
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from broker_app.base.refused import Refused
-from broker_app.features.mirror.mirror import Mirror
 from broker_app.node.operations import Operations
 from tests.support.answering_node import answering
 
@@ -228,7 +228,12 @@ class UnreachableMirror:
 
 
 def test_takeovers_read_before_are_shown_while_the_journal_cannot_be_reached() -> None:
-    none: Any = None
-    found = asyncio.run(Operations(none, none, none, cast(Mirror, UnreachableMirror())).mirror_status())
+    found = mirror_status(UnreachableMirror())
     assert found is not None and found["takeovers"]
-    assert asyncio.run(Operations(none, none, none, None).mirror_status()) is None
+    assert mirror_status(None) is None
+
+
+def mirror_status(mirror: UnreachableMirror | None) -> dict[str, Any] | None:
+    features: Any = SimpleNamespace(mirrors=SimpleNamespace(mirror=mirror))
+    client: Any = None
+    return asyncio.run(Operations(client, features).mirror_status())

@@ -1,0 +1,148 @@
+"""The cluster: brokers that deliver messages to each other's consumers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from broker_app.features.cluster import status as cluster_status
+from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.destination_applier import Configuration
+from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.cluster.report import ClusterReport
+from broker_app.net.http.routing import Handlers
+from broker_app.net.policy.policy import Policy
+from broker_app.net.rest.node.cluster import ClusterEndpoints
+from broker_app.net.rest.node.cluster_record import ClusterRecordEndpoints
+from broker_app.net.server.listeners import Ports
+from broker_app.net.tls.certificates import Certificates
+from broker_app.node.cluster_clients import ClusterClients
+from broker_app.node.cluster_member import client_addresses, make_cluster, make_record
+from broker_app.node.cluster_notices import ClusterNotices
+from broker_app.node.enhanced_member import EnhancedMember
+from broker_app.node.features.feature import Feature, Parts
+from broker_app.telemetry.component_health import Component, link_components
+from broker_app.telemetry.metrics.families import Collected
+from broker_app.telemetry.metrics.node_metrics import of_cluster
+
+Facts = dict[str, Any]
+
+
+class Membership(NamedTuple):
+    """The means to join a cluster: the listener for its other brokers, and all ports of this one."""
+
+    listener: socket.socket
+    ports: Ports
+    certificates: Certificates | None
+    configuration: Configuration | None
+    #: of the journal that the broker has in a store of an enhanced cluster
+    epoch: int | None
+
+
+class ClusterFeature(Feature):
+    """Links this broker to the others of its cluster; None without a `membership`."""
+
+    def __init__(self, parts: Parts, membership: Membership | None) -> None:
+        self._parts = parts
+        self._membership = membership
+        self._cluster: Cluster | None = None
+        self._notices: ClusterNotices | None = None
+        self._clients: ClusterClients | None = None
+        self._enhanced: EnhancedMember | None = None
+
+    # ------------------------------------------------------------------ what it is like
+
+    def report(self, *, interest: bool = True) -> ClusterReport | None:
+        """The cluster, with its consumers if that is of `interest`; None for a broker in none."""
+        return self._cluster.report(interest=interest) if self._cluster is not None else None
+
+    def status(self) -> Facts | None:
+        """The links and the keeper; None for a broker in no cluster."""
+        report = self.report(interest=False)
+        return cluster_status.status(report) if report is not None else None
+
+    def record(self) -> ReplicatedRecord | None:
+        """The change record; None for a broker in no cluster."""
+        return self._cluster.record if self._cluster is not None else None
+
+    def uris(self) -> Sequence[str]:
+        """The addresses that clients may go to; none for a broker in no cluster."""
+        return self._parts.sessions.failover_uris() if self._cluster is not None else ()
+
+    def endpoints(self) -> Handlers:
+        """`/cluster` and its change record."""
+        limits = self._parts.rest.limits
+        return {
+            **ClusterEndpoints(self.report, limits).handlers(),
+            **ClusterRecordEndpoints(self.record, limits).handlers(),
+        }
+
+    def metrics(self) -> Collected:
+        """The links to the other brokers, and the keeper."""
+        status = self.status()
+        return of_cluster(status) if status is not None else iter(())
+
+    def components(self) -> Iterable[Component]:
+        """The health of each link."""
+        status = self.status()
+        return link_components(status["links"]) if status is not None else ()
+
+    # ------------------------------------------------------------------ its life
+
+    async def start(self) -> None:
+        """Join the cluster: the broker's own clients can be served by now."""
+        if self._membership is None:
+            return
+        parts, membership = self._parts, self._membership
+        config, sessions, state, ports = parts.config, parts.sessions, parts.state, membership.ports
+        self._cluster = cluster = make_cluster(
+            *(config, parts.engine, ports, membership.certificates), lambda: len(sessions.sessions)
+        )
+        record = make_record(
+            *(config, parts.engine, cluster, ports.cluster or 0, membership.configuration, parts.events)
+        )
+        policy = parts.logins.policy
+        await record.start(policy.version, policy.destinations.rows)
+        cluster.calls, sessions.channels.sites.others = sessions.channels, cluster
+        state.other_addresses = partial(client_addresses, cluster)
+        state.waiting = lambda: record.propagation.waiting
+        state.listeners.add(lambda *_: cluster.set_quiesced(state.quiesced is not None))
+        self._notices = ClusterNotices(parts.events, partial(cluster.report, interest=False))
+        cluster.listeners.add(self._notices.link)
+        if ClusterClients.wanted(config):
+            self._clients = ClusterClients(config, cluster, sessions, parts.publisher)
+        await cluster.start(membership.listener)
+        if config.cluster_id is not None and membership.epoch is not None:
+            self._enhanced = EnhancedMember(config, cluster, parts.rest.policy, parts.events)
+            self._enhanced.start(membership.epoch)
+
+    def each_second(self) -> None:
+        """Look after the links, the keeper and the list of brokers."""
+        if self._cluster is not None:
+            self._cluster.each_second()
+        if self._notices is not None and self._parts.config.cluster_keeper:
+            self._notices.check_keeper()
+        if self._clients is not None:
+            self._clients.each_second()
+        if self._enhanced is not None:
+            self._enhanced.each_second()
+
+    def policy_changed(self, policy: Policy) -> None:
+        """Enter changed destinations into the change record."""
+        record = self.record()
+        if record is not None:
+            record.policy_changed(policy.version, policy.destinations.rows)
+
+    async def stop(self) -> None:
+        """End the links, once the other brokers know what became of their messages here."""
+        if self._cluster is None:
+            return
+        if self._parts.engine.ended is None:
+            await self._parts.engine.wait_idle()
+        if self._enhanced is not None:
+            await self._enhanced.stop(keeps_journal=not self._parts.failed.done())
+        await self._cluster.stop()
+        if self._cluster.record is not None:
+            await self._cluster.record.stop()
