@@ -236,8 +236,8 @@ async def test_a_body_that_is_too_large_there_costs_no_connection(
         assert flow["dead_lettered"] == (1 if dead_letter_after else 0)
         if not dead_letter_after:
             assert flow["error"]["code"] == "TOO_LARGE"
-        events = home.node.features.bridges.supervisor.events_of("oslo") or ()
-        connected = [event for event in events if event["event"] == "connected"]
+        lines = home.node.features.bridges.supervisor.events_of("oslo") or ()
+        connected = [event for event in lines if event["event"] == "connected"]
         assert [event["times"] for event in connected] == [1]
 
 
