@@ -1,4 +1,4 @@
-"""What a broker announces by multicast, signed with the secret of the cluster. No I/O.
+"""Announcements of a broker by multicast, signed with the secret of the cluster. No I/O.
 
 Anybody on a network segment can send to a multicast group, and hear what is sent to it. So an announcement
 proves that its broker has the secret, is valid for a short time, and is taken once. The key is made of the
