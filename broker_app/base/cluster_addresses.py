@@ -53,11 +53,12 @@ def normal(host: str) -> str:
 
 
 def hidden(address: str, own: str) -> str:
-    """The reason why the broker at `own` cannot use the address HOST:PORT of another one; empty if it can."""
+    """The reason why the broker at `own`, empty for one that has no address, cannot use the address HOST:PORT
+    of another one; empty if it can."""
     host, own_host = (normal(text.rpartition(":")[0]) for text in (address, own))
     if host in ALL_ADDRESSES:
         return f"{address} is every address of a machine: {_SET_HOST}"
-    if is_loopback(host) and not is_loopback(own_host):
+    if is_loopback(host) and own_host and not is_loopback(own_host):
         return f"{address} is another machine for each broker: {_SET_HOST}"
     return ""
 

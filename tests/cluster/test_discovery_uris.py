@@ -91,6 +91,7 @@ def test_a_broker_is_announced_where_its_own_address_is(values: dict[str, str], 
     [
         ("10.0.0.2:7676", "10.0.0.1:7676", ""),
         ("127.0.0.1:7677", "127.0.0.1:7676", ""),
+        ("127.0.0.1:7677", "", ""),
         ("127.0.0.1:7676", "10.0.0.1:7676", "127.0.0.1:7676 is another machine for each broker: set"),
         ("[::1]:7676", "b1.example:7676", "[::1]:7676 is another machine for each broker: set"),
         ("0.0.0.0:7676", "127.0.0.1:7676", "0.0.0.0:7676 is every address of a machine: set"),
