@@ -222,6 +222,16 @@ class Config:
         "itself may be among them",
         added=True,
     )
+    network_connector: str = _setting(
+        "",
+        "brokers of the cluster as ActiveMQ's networkConnector names them: static:(tcp://HOST:PORT,…), "
+        "multicast://default for those that announce themselves, or both by comma",
+    )
+    discovery_uri: str = _setting(
+        "",
+        "multicast group to which this broker is announced, with its address for the others, signed with "
+        "cluster_secret: multicast://default",
+    )
     cluster_id: str | None = _setting(
         None,
         "name of an enhanced cluster: brokers with the same name in the same journal store take over the "

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .channels import MASTER, ChannelError, environment
     from .client import Client, connect
     from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout, TransactionInDoubt
-    from .events import ConnectionEvent
+    from .events import ConnectionEvent, EventStream
     from .message import Message
     from .subscription import Subscription
     from .transaction import Transaction
@@ -41,6 +41,7 @@ __all__ = [
     "ClientError",
     "ConnectionEvent",
     "ConnectionLost",
+    "EventStream",
     "Message",
     "Overrun",
     "Refused",
@@ -60,6 +61,7 @@ _MODULES = {
     "ClientError": "errors",
     "ConnectionEvent": "events",
     "ConnectionLost": "errors",
+    "EventStream": "events",
     "Message": "message",
     "Overrun": "errors",
     "Refused": "errors",

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 
-from .failover import Pace
 from .held import HeldLink
 from .link import Link
+from .pace import Pace
 from .search import ATTEMPT_ERRORS, BrokerSearch
 
 __all__ = ["BackupPool"]

@@ -21,7 +21,8 @@ from typing import Any, Self, TypeVar
 from . import channels as asynchronous_channels
 from . import client as asynchronous
 from .channels import Channel, Handler, Part
-from .events import ConnectionEvent, Listener
+from .errors import ClientError
+from .events import ConnectionEvent, ExceptionListener, Listener
 from .message import Message
 from .subscription import Subscription
 from .transaction import Transaction
@@ -60,16 +61,24 @@ class _LoopThread:
 class Client:
     """Made by `connect`; options, results and errors are those of `mom_client.Client`.
 
-    A `listener` is called in a thread of its own and may use the client, except to leave it.
+    Listeners are called in a thread of their own and may use the client, except to leave it.
     """
 
     def __init__(
-        self, url: str | list[str] | None = None, *, listener: Listener | None = None, **options: Any
+        self,
+        url: str | list[str] | None = None,
+        *,
+        listener: Listener | None = None,
+        exception_listener: ExceptionListener | None = None,
+        **options: Any,
     ) -> None:
         self._runner: _LoopThread
         self._listener = listener
+        self._exception_listener = exception_listener
         self._events: ThreadPoolExecutor | None = None
-        self._client = asynchronous.connect(url, listener=self._notify, **options)
+        self._client = asynchronous.connect(
+            url, listener=self._notify, exception_listener=self._failed, **options
+        )
 
     def __enter__(self) -> Self:
         self._runner = _LoopThread()
@@ -88,12 +97,18 @@ class Client:
 
     def _notify(self, event: ConnectionEvent) -> None:
         """Call the listener in a thread of its own, one event after the other: it may use this client."""
-        if self._listener is not None:
+        self._submit(self._listener, event)
+
+    def _failed(self, reason: ClientError) -> None:
+        self._submit(self._exception_listener, reason)
+
+    def _submit(self, listener: Callable[[T], None] | None, event: T) -> None:
+        if listener is not None:
             if self._events is None:
                 self._events = ThreadPoolExecutor(1, thread_name_prefix="mom_client events")
-            self._events.submit(self._report, self._listener, event)
+            self._events.submit(self._report, listener, event)
 
-    def _report(self, listener: Listener, event: ConnectionEvent) -> None:
+    def _report(self, listener: Callable[[T], None], event: T) -> None:
         try:
             listener(event)
         except Exception:

@@ -10,18 +10,20 @@ import ssl
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Self, Unpack
 
+from . import imq_uri
 from . import transport as transports
 from .activity import Activity
 from .brokerlist import LIST_SUBSCRIPTION
 from .callbacks import ADDRESS, CallbackRoute, HostAddress, Service
 from .errors import ClientError, ConnectionLost, Refused
-from .events import ConnectionEvent, Listener
-from .failover import Failover, Pace
+from .events import ConnectionEvent, EventStream, ExceptionListener, Listener
+from .failover import Failover
 from .failover_uri import FailoverUri, check_listed, is_failover, parse
 from .frame_sender import FrameSender
 from .keeper import ConnectionKeeper
 from .link import Link, Opener
 from .message import Message
+from .pace import Pace
 from .requests import Requests
 from .search import ATTEMPT_ERRORS, BrokerSearch, Timing
 from .selection import BrokerSelection, failover_of
@@ -59,6 +61,7 @@ def connect(
     tls: ssl.SSLContext | None = None,
     opener: Opener | None = None,
     listener: Listener | None = None,
+    exception_listener: ExceptionListener | None = None,
     wait_connected: bool = True,
     store_and_forward: bool = False,
     broker: str | None = None,
@@ -67,7 +70,8 @@ def connect(
     """A client of the broker at `url`; use it as ``async with connect(…) as mom``.
 
     url                one address or several to choose from, see `mom_client.transport`, or a failover URI,
-                       ``failover:(a,b)?options``, see `mom_client.failover_uri`; default: the environment's
+                       ``failover:(a,b)?options``, see `mom_client.failover_uri`, or a list of GlassFish MQ,
+                       ``imqAddressList=a,b&options``, see `mom_client.imq_uri`; default: the environment's
                        MOM_URL (commas between several), else stomp://127.0.0.1:61613
     login, passcode    a user; or
     token              ``mom_…``; default: the environment's MOM_TOKEN when there is no login
@@ -84,6 +88,7 @@ def connect(
     tls                context for stomp+tls and wss, default `mom_client.transport.tls_context()`
     opener             how to open a transport for an address, for in-process pipes
     listener           called with a `ConnectionEvent` when the connection changes; it must not wait
+    exception_listener called once, after the last event, with the error when no connection will come again
     wait_connected     False: entering does not wait for the first connection; what is sent waits for it
     store_and_forward  whether all that is sent to a queue is for that queue of another broker: the broker at
                        `url` keeps it until the other has it, which may be switched off meanwhile
@@ -124,13 +129,14 @@ def connect(
         timing = Timing(heart_beat_s, connect_timeout_s, resend_s, reconnect, wait_s=resend_s)
         search = BrokerSearch(Failover(addresses, pace), opener, hello_of, timing, limits)
     else:
-        timing = Timing(heart_beat_s, connect_timeout_s, uri.send_timeout_s, reconnect=True)
+        timing = _timing(uri, heart_beat_s, connect_timeout_s)
         search = _search(uri, opener, hello_of, timing, limits)
     return Client(
         search,
         timing,
         uri,
         listener=listener,
+        exception_listener=exception_listener,
         wait_connected=wait_connected,
         max_unconfirmed=max_unconfirmed,
         store_and_forward=store_and_forward,
@@ -160,6 +166,15 @@ def _route(
     return CallbackRoute(service, remote, HostAddress(service, hello, opener), make_client)
 
 
+def _timing(uri: FailoverUri, heart_beat_s: float, connect_timeout_s: float) -> Timing:
+    """The time limits of a URI; those of the arguments are for what it does not name."""
+    if uri.rules is None:
+        return Timing(heart_beat_s, connect_timeout_s, uri.send_timeout_s, reconnect=True)
+    rules = uri.rules
+    limit_s = rules.connect_timeout_s or connect_timeout_s
+    return Timing(rules.heart_beat_s, limit_s, uri.send_timeout_s, rules.reconnect)
+
+
 def _addresses(url: str | Sequence[str]) -> tuple[FailoverUri | None, list[str]]:
     """The failover URI, if it is one, and the addresses. Raises ValueError."""
     given = [url] if isinstance(url, str) else list(url)
@@ -169,8 +184,11 @@ def _addresses(url: str | Sequence[str]) -> tuple[FailoverUri | None, list[str]]
             names = ", ".join(f"nested.{name}" for name, _ in uri.nested)
             log.warning("%s: no address of the failover URI has a use for it", names[:200])
         return uri, list(uri.addresses)
-    if any(map(is_failover, given)):
-        raise ValueError("a failover URI has the whole list: write failover:(a,b) and no other address")
+    if len(given) == 1 and imq_uri.is_imq(given[0]):
+        uri = imq_uri.parse(given[0])
+        return uri, list(uri.addresses)
+    if any(is_failover(one) or imq_uri.is_imq(one) for one in given):
+        raise ValueError("such a URI has the whole list: write failover:(a,b) and no other address")
     addresses = [part.strip() for part in url.split(",")] if isinstance(url, str) else given
     if len(addresses) > 1:
         for address in addresses:
@@ -219,6 +237,7 @@ class Client:
         uri: FailoverUri | None = None,
         *,
         listener: Listener | None = None,
+        exception_listener: ExceptionListener | None = None,
         wait_connected: bool = True,
         max_unconfirmed: int,
         store_and_forward: bool = False,
@@ -230,6 +249,8 @@ class Client:
         self._broker = broker
         self._numbers = itertools.count(1)
         self._listener = listener
+        self._exception_listener = exception_listener
+        self._event_streams: list[EventStream] = []
         self._wait_connected = wait_connected
         self._keeper = keeper = ConnectionKeeper(search, timing, self._notify)
         activity = Activity()
@@ -285,6 +306,21 @@ class Client:
         if self._route is not None:
             await self._route.close()
         await self._keeper.close()
+        self._end_events()
+
+    def events(self) -> EventStream:
+        """The events of the connection from now on, to be iterated; `listener` is called with the same."""
+        stream = EventStream()
+        if self._keeper.ended_with is None:
+            self._event_streams.append(stream)
+        else:
+            stream.end()
+        return stream
+
+    def _end_events(self) -> None:
+        for stream in self._event_streams:
+            stream.end()
+        self._event_streams.clear()
 
     async def log_in_again(self) -> None:
         """Log in with the present headers over a connection of its own, which ends at once: what is in flight
@@ -340,11 +376,21 @@ class Client:
     def _ended(self, reason: ClientError, closed: bool) -> None:
         self._requests.fail(reason)
         self._subscriptions.end(None if closed else reason)
-        if self._selection is not None and not closed:
+        if closed:
+            return
+        self._end_events()
+        if self._exception_listener is not None:
+            try:
+                self._exception_listener(reason)
+            except Exception:
+                log.exception("the exception listener failed on %s", reason)
+        if self._selection is not None:
             self._ending = asyncio.ensure_future(self._selection.close())
 
     def _notify(self, event: ConnectionEvent) -> None:
         log.info("%s", event)
+        for stream in self._event_streams:
+            stream.put(event)
         if self._listener is not None:
             try:
                 self._listener(event)

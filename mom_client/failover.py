@@ -8,39 +8,18 @@ sweep. Between sweeps the delay grows.
 import logging
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from .failover_uri import check_listed
+from .pace import Pace
 from .transport import check_address, is_encrypted
 
-__all__ = ["Failover", "Pace"]
+__all__ = ["Failover"]
 
 log = logging.getLogger("mom_client")
 
 #: addresses that a broker's list or a file may have
 MAX_LEARNED = 256
-_LEAST_GROWTH_S = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """The delays between attempts to reconnect."""
-
-    first_delay_s: float = 0.1  #: before the first attempt after a working connection was lost
-    max_delay_s: float = 10.0
-    factor: float = 2.0  #: each sweep waits this much longer
-    jitter: float = 0.2  #: delays vary by this share, so that clients do not come back in step
-    startup_sweeps: int | None = 1  #: attempts with the whole list until the first success; None: forever
-    sweeps: int | None = None  #: the same after a lost connection
-    shuffle: bool = False  #: try the list in random order
-
-    def delays(self) -> Iterator[float]:
-        """The delays between sweeps, without end."""
-        delay = min(self.first_delay_s, self.max_delay_s)
-        while True:
-            yield delay
-            delay = min(delay * self.factor or _LEAST_GROWTH_S, self.max_delay_s)
 
 
 class Failover(Iterator[tuple[str, float]]):
@@ -53,7 +32,7 @@ class Failover(Iterator[tuple[str, float]]):
     def __init__(
         self,
         addresses: Sequence[str],
-        pace: Pace = Pace(),
+        pace: Pace = Pace(),  # noqa: B008 -- immutable
         chance: random.Random | None = None,
         *,
         preferred: Sequence[str] = (),
@@ -85,7 +64,7 @@ class Failover(Iterator[tuple[str, float]]):
     def addresses(self) -> list[str]:
         """All known addresses, in the order of the next sweep but for chance."""
         known = list(dict.fromkeys(self._learned + self._configured))
-        if self._failed in known:
+        if self._pace.failed_last and self._failed in known:
             known.remove(self._failed)
             known.append(self._failed)
         return known
@@ -99,22 +78,26 @@ class Failover(Iterator[tuple[str, float]]):
         if self._first:
             return self._given(self._first.pop(0)), 0.0
         if self._sweep:
-            return self._given(self._sweep.pop(0)), 0.0
+            return self._next_of_sweep(), self._pace.pause_s
         if self._sweeps_left == 0:
             raise StopIteration
         if self._sweeps_left is not None:
             self._sweeps_left -= 1
         self._begin_sweep()
         delay = self._delay_s * (1 + self._chance.uniform(-self._pace.jitter, self._pace.jitter))
-        grown = self._delay_s * self._pace.factor or max(self._pace.first_delay_s, _LEAST_GROWTH_S)
-        self._delay_s = min(grown, self._pace.max_delay_s)
-        return self._given(self._sweep.pop(0)), delay
+        self._delay_s = self._pace.longer(self._delay_s)
+        return self._next_of_sweep(), max(delay, self._pace.pause_s if self.sweeps > 1 else 0.0)
 
     def _begin_sweep(self) -> None:
         self.sweeps += 1
         self._tried.clear()
         self.extensible = True
-        self._sweep = self.shuffled
+        order, attempts = self.shuffled, self._pace.attempts
+        self._sweep = order[:1] if attempts is None else [one for one in order for _ in range(attempts)]
+
+    def _next_of_sweep(self) -> str:
+        """The next address of this sweep, which has no end if there is none to attempts at the first."""
+        return self._given(self._sweep[0] if self._pace.attempts is None else self._sweep.pop(0))
 
     @property
     def shuffled(self) -> list[str]:
@@ -122,7 +105,8 @@ class Failover(Iterator[tuple[str, float]]):
         order = self.addresses
         if self._pace.shuffle:
             self._chance.shuffle(order)
-        order.sort(key=lambda address: (address == self._failed, address not in self._preferred))
+        last = self._failed if self._pace.failed_last else ""
+        order.sort(key=lambda address: (address == last, address not in self._preferred))
         return order
 
     def _given(self, address: str) -> str:
@@ -139,6 +123,11 @@ class Failover(Iterator[tuple[str, float]]):
         self.extensible = False
         self._delay_s = min(self._pace.first_delay_s, self._pace.max_delay_s)
         self._sweeps_left = self._pace.sweeps
+
+    def change_pace(self, pace: Pace) -> None:
+        """Go on with another pace. Assumes a connection."""
+        self._pace = pace
+        self._sweeps_left = pace.sweeps
 
     def lost(self, address: str) -> None:
         """A connection to `address` worked and broke: it is tried again, but last."""
@@ -173,8 +162,7 @@ class Failover(Iterator[tuple[str, float]]):
         self._first.append(address)
         if address not in self._learned:
             self._learned.append(address)
-        if address in self._sweep:
-            self._sweep.remove(address)
+        self._sweep = [other for other in self._sweep if other != address]
         return True
 
     def accepts(self, address: str) -> bool:

@@ -5,15 +5,15 @@ import difflib
 import math
 import urllib.parse
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["NESTED", "FailoverOptions", "is_option", "options_of", "split_query"]
+__all__ = ["NESTED", "FailoverOptions", "is_option", "option", "options_of", "split_query"]
 
 #: how the options begin that are for the addresses
 NESTED = "nested."
 
 
-def _option(name: str, default: Any, meaning: str, least: float = -math.inf) -> Any:
+def option(name: str, default: Any, meaning: str, least: float = -math.inf) -> Any:
     """An option as users write it; numbers below `least` are refused."""
     return dataclasses.field(default=default, metadata={"name": name, "meaning": meaning, "least": least})
 
@@ -22,70 +22,75 @@ def _option(name: str, default: Any, meaning: str, least: float = -math.inf) -> 
 class FailoverOptions:
     """The values of one URI; times in milliseconds, as the option names of ActiveMQ have them."""
 
-    initial_reconnect_delay: float = _option(
+    initial_reconnect_delay: float = option(
         "initialReconnectDelay", 10.0, "ms before the first attempt after a connection was lost", 0
     )
-    max_reconnect_delay: float = _option("maxReconnectDelay", 30000.0, "ms, ceiling of the delay", 0)
-    use_exponential_back_off: bool = _option(
+    max_reconnect_delay: float = option("maxReconnectDelay", 30000.0, "ms, ceiling of the delay", 0)
+    use_exponential_back_off: bool = option(
         "useExponentialBackOff", True, "multiply the delay by the exponent after each wait"
     )
-    reconnect_delay_exponent: float = _option("reconnectDelayExponent", 2.0, "that factor", 1)
-    max_reconnect_attempts: int = _option(
+    reconnect_delay_exponent: float = option("reconnectDelayExponent", 2.0, "that factor", 1)
+    max_reconnect_attempts: int = option(
         "maxReconnectAttempts",
         -1,
         "sweeps of the whole list before the client gives up; -1: never, 0: no sweep",
         -1,
     )
-    startup_max_reconnect_attempts: int = _option(
+    startup_max_reconnect_attempts: int = option(
         "startupMaxReconnectAttempts", -1, "the same until the first success; -1: as maxReconnectAttempts", -1
     )
-    randomize: bool = _option(
+    randomize: bool = option(
         "randomize", True, "shuffle the list before each sweep; the address that failed comes last"
     )
-    backup: bool = _option("backup", False, "hold spare connections, which are used at once")
-    backup_pool_size: int = _option("backupPoolSize", 1, "number of spare connections", 1)
-    priority_backup: bool = _option(
+    backup: bool = option("backup", False, "hold spare connections, which are used at once")
+    backup_pool_size: int = option("backupPoolSize", 1, "number of spare connections", 1)
+    priority_backup: bool = option(
         "priorityBackup", False, "try preferred addresses while connected elsewhere, and return to them"
     )
-    priority_uris: tuple[str, ...] = _option(
+    priority_uris: tuple[str, ...] = option(
         "priorityURIs", (), "preferred addresses, separated by commas; empty: the first of the list"
     )
-    timeout: float = _option(
+    timeout: float = option(
         "timeout",
         -1.0,
         "ms that the send of a message waits for a connection before it fails; -1: for ever",
         -1,
     )
-    track_messages: bool = _option(
+    track_messages: bool = option(
         "trackMessages", False, "keep what is sent with confirm=False until it is confirmed, to send it again"
     )
-    max_cache_size: int = _option("maxCacheSize", 131072, "bytes that trackMessages keeps, the newest", 0)
-    track_transaction_producers: bool = _option(
+    max_cache_size: int = option("maxCacheSize", 131072, "bytes that trackMessages keeps, the newest", 0)
+    track_transaction_producers: bool = option(
         "trackTransactionProducers", True, "accepted without effect: a transaction is never sent again"
     )
-    update_uris_supported: bool = _option("updateURIsSupported", True, "accept lists from the broker")
-    update_uris_url: str = _option(
+    update_uris_supported: bool = option("updateURIsSupported", True, "accept lists from the broker")
+    update_uris_url: str = option(
         "updateURIsURL",
         "",
         "URL or path of a text of addresses, read when all others have failed, once a sweep",
     )
-    rebalance_update_uris: bool = _option(
+    rebalance_update_uris: bool = option(
         "rebalanceUpdateURIs", True, "begin again with the first delay when that text has changed"
     )
-    reconnect_supported: bool = _option(
+    reconnect_supported: bool = option(
         "reconnectSupported", True, "obey the broker's order to reconnect elsewhere"
     )
-    warn_after_reconnect_attempts: int = _option(
+    warn_after_reconnect_attempts: int = option(
         "warnAfterReconnectAttempts", 10, "warn about the first failed sweep and every such one; 0: never"
     )
 
 
-_FIELDS = {field.metadata["name"]: field for field in dataclasses.fields(FailoverOptions)}
+_Options = TypeVar("_Options")
+
+
+def _fields(kind: type[Any]) -> dict[str, "dataclasses.Field[Any]"]:
+    """The fields of a table of options, by the names that users write."""
+    return {field.metadata["name"]: field for field in dataclasses.fields(kind)}
 
 
 def is_option(name: str) -> bool:
     """True if `name` is one of a failover URI."""
-    return name in _FIELDS or name.startswith(NESTED)
+    return name in _fields(FailoverOptions) or name.startswith(NESTED)
 
 
 def split_query(query: str) -> list[tuple[str, str]]:
@@ -104,19 +109,23 @@ def split_query(query: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def options_of(pairs: Iterable[tuple[str, str]], refused: Iterable[str] = ()) -> FailoverOptions:
-    """The options of a URI; those `refused` count as unknown. Raises ValueError naming what is wrong."""
-    known = [name for name in _FIELDS if name not in set(refused)]
+def options_of(
+    kind: type[_Options], pairs: Iterable[tuple[str, str]], what: str, refused: Iterable[str] = ()
+) -> _Options:
+    """The options of a URI, `what` in errors; those `refused` count as unknown. Raises ValueError naming what
+    is wrong."""
+    fields = _fields(kind)
+    known = [name for name in fields if name not in set(refused)]
     values, unknown = {}, []
     for name, text in pairs:
         if name in known:
-            values[_FIELDS[name].name] = _value(name, text)
+            values[fields[name].name] = _value(fields[name], text)
         else:
             unknown.append(_suggestion(name, known))
     if unknown:
         some = "s" if len(unknown) > 1 else ""
-        raise ValueError(f"unknown failover option{some}: {'; '.join(unknown)}")
-    return FailoverOptions(**values)
+        raise ValueError(f"unknown {what}{some}: {'; '.join(unknown)}")
+    return kind(**values)
 
 
 def _suggestion(name: str, known: list[str]) -> str:
@@ -125,9 +134,9 @@ def _suggestion(name: str, known: list[str]) -> str:
     return f"{name[:80]}, did you mean {lowered[near[0]]}?" if near else name[:80]
 
 
-def _value(name: str, text: str) -> Any:
+def _value(field: "dataclasses.Field[Any]", text: str) -> Any:
     """The value of an option, of the type that its default has."""
-    field = _FIELDS[name]
+    name: str = field.metadata["name"]
     default: Any = field.default
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):

@@ -13,25 +13,40 @@ import ipaddress
 import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .failover_options import NESTED, FailoverOptions, is_option, options_of, split_query
+from .pace import Pace
 from .transport import check_address
 
-__all__ = ["FailoverUri", "check_listed", "is_failover", "parse"]
+__all__ = ["ConnectionRules", "FailoverUri", "check_listed", "is_failover", "parse"]
 
 _SCHEMES = ("failover:", "static:")
 #: what changes a list, and so makes no sense for a static one
 _CHANGING = ("updateURIsSupported", "updateURIsURL", "rebalanceUpdateURIs", "reconnectSupported")
 
 
+class ConnectionRules(NamedTuple):
+    """Takes the place of options of failover about reconnecting. In an enhanced cluster the client always
+    reconnects, with the pace `enhanced`. What is None is as in the arguments of `connect`."""
+
+    pace: Pace
+    enhanced: Pace
+    reconnect: bool
+    heart_beat_s: float
+    connect_timeout_s: float | None
+
+
 @dataclass(frozen=True)
 class FailoverUri:
-    """The parts of a failover URI; `static` if nothing changes its list."""
+    """The parts of a failover URI; `static` if nothing changes its list. `rules` are those of a list that has
+    other options."""
 
     addresses: tuple[str, ...]
     options: FailoverOptions
     nested: tuple[tuple[str, str], ...] = ()
     static: bool = False
+    rules: ConnectionRules | None = None
 
     @property
     def send_timeout_s(self) -> float | None:
@@ -70,7 +85,7 @@ def parse(url: str) -> FailoverUri:
     pairs = split_query(query)
     nested = tuple((name.removeprefix(NESTED), text) for name, text in pairs if name.startswith(NESTED))
     own = [pair for pair in pairs if not pair[0].startswith(NESTED)]
-    options = options_of(own, _CHANGING if static else ())
+    options = options_of(FailoverOptions, own, "failover option", _CHANGING if static else ())
     for address in options.priority_uris:
         check_listed(address)
     return FailoverUri(tuple(dict.fromkeys(addresses)), options, nested, static)

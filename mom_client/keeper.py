@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from .errors import ClientError, ConnectionLost, Refused
-from .events import ConnectionEvent, EventKind
+from .events import CLIENT_CLOSED, LOST, MOVED, ConnectionEvent, EventKind
 from .link import ErrorFrame, Link
 from .search import BrokerSearch, Timing
 from .stomp import AckRun, Frame
@@ -39,6 +39,8 @@ class ConnectionKeeper:
     ) -> None:
         self._search = search
         self._timing = timing
+        #: whether a lost connection is followed by another
+        self.reconnects = timing.reconnect
         self._notify = notify
         self.link: Link | None = None
         self.address = ""
@@ -63,6 +65,11 @@ class ConnectionKeeper:
     def connected(self) -> bool:
         """True if there is a connection now."""
         return self.link is not None and self._end is None
+
+    @property
+    def ended_with(self) -> ClientError | None:
+        """The reason why there will be no connection again; None while there may be one."""
+        return self._end
 
     def start(self, max_unconfirmed: int) -> None:
         """Connect and log in, in the background. Assumes a running loop."""
@@ -103,7 +110,7 @@ class ConnectionKeeper:
             if open_link is not None:
                 await open_link.close()
         self.link = None
-        self._report_closed("the client was closed")
+        self._report_closed("the client was closed", CLIENT_CLOSED)
 
     async def hand_over(self, link: Link, reason: str) -> None:
         """Continue over `link`, after the broker of the present connection has answered what it has got.
@@ -195,7 +202,7 @@ class ConnectionKeeper:
             self._establish(link)
             while True:
                 reason = await self._read_until_lost(link)
-                if self._closing or not self._timing.reconnect or self._is_taken_over(reason):
+                if self._closing or not self.reconnects or self._is_taken_over(reason):
                     raise reason
                 why = str(reason) if self._handover is None else self._handover[1]
                 link = await self._next_link(reason)
@@ -252,7 +259,10 @@ class ConnectionKeeper:
         self.unconfirmed.connection_lost(lost)
         self.lost(lost)
         await link.close()
-        self._report_closed(str(reason) if self._handover is None else self._handover[1])
+        if self._handover is not None:
+            self._report_closed(self._handover[1], MOVED)
+        else:
+            self._report_closed(str(reason), reason.code if isinstance(reason, Refused) else LOST)
         return reason
 
     def _is_taken_over(self, reason: ClientError) -> bool:
@@ -277,10 +287,10 @@ class ConnectionKeeper:
     def _attempt_failed(self, address: str, reason: str) -> None:
         self._notify(ConnectionEvent("reconnect failed", address, reason))
 
-    def _report_closed(self, reason: str) -> None:
+    def _report_closed(self, reason: str, code: str) -> None:
         if self._open:
             self._open = False
-            self._report("closed", reason)
+            self._report("closed", reason, CLIENT_CLOSED if self._closing else code)
 
-    def _report(self, kind: EventKind, reason: str) -> None:
-        self._notify(ConnectionEvent(kind, self.address, reason))
+    def _report(self, kind: EventKind, reason: str, code: str = "") -> None:
+        self._notify(ConnectionEvent(kind, self.address, reason, code=code))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from .failover import Pace
+from .pace import Pace
 from .switch import Switch
 
 __all__ = ["PriorityMonitor"]

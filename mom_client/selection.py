@@ -3,15 +3,19 @@
 from .activity import Activity
 from .backup import BackupPool
 from .brokerlist import BrokerLists
-from .failover import Failover, Pace
+from .failover import Failover
 from .failover_options import FailoverOptions
 from .failover_uri import FailoverUri
 from .keeper import ConnectionKeeper
 from .link import Link
+from .pace import Pace
 from .priority import PriorityMonitor
 from .search import BrokerSearch
 from .stomp import Frame
 from .switch import Switch
+
+#: header of CONNECTED: the name of the enhanced cluster of the broker
+ENHANCED_CLUSTER = "mom-cluster"
 
 __all__ = ["BrokerSelection", "failover_of", "pace_of"]
 
@@ -36,11 +40,15 @@ def failover_of(uri: FailoverUri) -> Failover:
     options = uri.options
     return Failover(
         uri.addresses,
-        pace_of(options),
+        _pace(uri),
         preferred=_preferred(uri),
         fixed=uri.static or not options.update_uris_supported,
         redirects=options.reconnect_supported,
     )
+
+
+def _pace(uri: FailoverUri) -> Pace:
+    return uri.rules.pace if uri.rules is not None else pace_of(uri.options)
 
 
 def _preferred(uri: FailoverUri) -> tuple[str, ...]:
@@ -57,8 +65,10 @@ class BrokerSelection:
         self, uri: FailoverUri, search: BrokerSearch, keeper: ConnectionKeeper, activity: Activity
     ) -> None:
         options = uri.options
-        pace, preferred = pace_of(options), _preferred(uri)
+        pace, preferred = _pace(uri), _preferred(uri)
         switch = Switch(search, keeper, activity)
+        self._rules = uri.rules
+        self._failover = search.failover
         self._keeper = keeper
         self._closed = False
         self._lists: BrokerLists | None = None
@@ -91,6 +101,9 @@ class BrokerSelection:
         """`link` is in use."""
         if self._closed:
             return
+        if self._rules is not None and link.connection.headers.get(ENHANCED_CLUSTER):
+            self._failover.change_pace(self._rules.enhanced)
+            self._keeper.reconnects = True
         if self._lists is not None:
             self._lists.subscribe(link)
         if self._priority is not None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from broker_app.base import discovery_uris
 from broker_app.base.roles import CALLBACK, is_loopback
 
 #: of brokers whose address names none
@@ -20,6 +21,7 @@ _ADDRESS: Final = re.compile(
     r"(?P<host>\[[0-9a-f:.]+\]|[\w.-]*)(:(?P<port>\d{1,5}))?", re.ASCII | re.IGNORECASE
 )
 _HOST: Final = re.compile(r"[\w.-]+|[0-9a-f.]*:[0-9a-f:.]*:[0-9a-f:.]*", re.ASCII | re.IGNORECASE)
+_SET_HOST: Final = "set cluster_host of that broker to the name by which the others reach it"
 _MAKE_A_SECRET: Final = "make one with `openssl rand -base64 32`, and set the same on each of them"
 
 
@@ -50,15 +52,28 @@ def normal(host: str) -> str:
     return host.strip("[]").rstrip(".").lower()
 
 
+def hidden(address: str, own: str) -> str:
+    """The reason why the broker at `own`, empty for one that has no address, cannot use the address HOST:PORT
+    of another one; empty if it can."""
+    host, own_host = (normal(text.rpartition(":")[0]) for text in (address, own))
+    if host in ALL_ADDRESSES:
+        return f"{address} is every address of a machine: {_SET_HOST}"
+    if is_loopback(host) and own_host and not is_loopback(own_host):
+        return f"{address} is another machine for each broker: {_SET_HOST}"
+    return ""
+
+
 def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The settings of a cluster that are invalid, each with the reason."""
+    yield from discovery_uris.faults(values)
     brokers = [("cluster", text) for text in values.get("cluster") or ()]
+    brokers += [("network_connector", text) for text in discovery_uris.brokers(values)]
     if (keeper := values.get("cluster_keeper")) is not None:
         brokers.append(("cluster_keeper", keeper))
     yield from _faults_of_addresses(brokers, values.get("cluster_host"))
     if values.get("cluster_port") is not None:
         yield from _faults_of_member(values)
-    elif brokers or values.get("cluster_id") is not None:
+    elif brokers or any(values.get(name) for name in ("cluster_id", "network_connector", "discovery_uri")):
         fault = (
             "this broker has no port for the others: set it to the port that they have for this broker "
             f"({DEFAULT_PORT} is usual), or to 0 for a free one"

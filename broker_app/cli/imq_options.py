@@ -1,4 +1,5 @@
-"""Options of GlassFish MQ's `imqbrokerd` for settings: `-Dimq.NAME=VALUE` and `-cluster LIST`."""
+"""Options of other brokers: `-Dimq.NAME=VALUE` and `-cluster LIST` of GlassFish MQ's `imqbrokerd`,
+and `-DNAME=VALUE` with names of ActiveMQ."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from broker_app.base.suggestions import suggestion
 from broker_app.cli.base.failures import USAGE, Failure
+from broker_app.features.cluster import activemq_names
 from broker_app.features.cluster.imq_names import NAMES
 
-_PROPERTY, _CLUSTER = "-Dimq.", "-cluster"
+_PROPERTY, _CLUSTER = "-D", "-cluster"
 
 
 def translated(arguments: Sequence[str]) -> list[str]:
@@ -20,7 +22,7 @@ def _translated(argument: str) -> Iterator[str]:
     if argument == _CLUSTER:
         yield "--cluster"
     elif argument.startswith(_PROPERTY):
-        yield from _option(argument.removeprefix("-D"))
+        yield from _option(argument.removeprefix(_PROPERTY))
     else:
         yield argument
 
@@ -29,10 +31,12 @@ def _option(text: str) -> Iterator[str]:
     """The option for a property; nothing if it changes nothing. Raises Failure."""
     name, _, value = text.partition("=")
     row = NAMES.get(name)
+    setting = activemq_names.SETTINGS.get(name, row.setting if row is not None else "")
     try:
-        if row is None:
-            raise ValueError(f"there is no property {name}{suggestion(name, NAMES)}")
-        if found := row.value(value):
-            yield f"--{row.setting.replace('_', '-')}={found}"
+        if row is None and not setting:
+            known = [*NAMES, *activemq_names.SETTINGS]
+            raise ValueError(f"there is no property {name}{suggestion(name, known)}")
+        if found := row.value(value) if row is not None else value:
+            yield f"--{setting.replace('_', '-')}={found}"
     except ValueError as error:
         raise Failure(USAGE, f"-D{text}: {error}", fix="docs/clusters.md lists all names") from error

@@ -52,30 +52,30 @@ class ClusterClients:
                 "matches names which contain it; write .*A.* for that",
                 glob,
             )
-        if config.rebalance_cluster_clients and not config.update_cluster_clients:
+        if config.rebalance_cluster_clients and not _is_updating(config):
             log.warning(
                 "rebalance_cluster_clients alone has no effect: set update_cluster_clients as well, so that "
                 "clients are sent the addresses of other brokers"
             )
-        self._updates = config.update_cluster_clients
-        self._rebalances = config.rebalance_cluster_clients and config.update_cluster_clients
+        self._updates = _is_updating(config)
+        self._rebalances = config.rebalance_cluster_clients and self._updates
         self.lists = ClientLists(
             cluster.client_uris,
             accepted,
-            on_remove=config.update_cluster_clients_on_remove,
+            on_remove=config.update_cluster_clients_on_remove or config.cluster_id is not None,
             published=self._publish,
         )
         #: how many clients are still to go to each broker
         self._moving: dict[str, int] = {}
         self._asked: set[StompSession] = set()
-        if config.update_cluster_clients:
+        if self._updates:
             registry.failover_uris = lambda: self.lists.uris
         cluster.listeners.add(self._on_link)
 
     @staticmethod
     def wanted(config: Config) -> bool:
         """Return whether clients are sent lists at all; rebalancing alone is worth a warning."""
-        return config.update_cluster_clients or config.rebalance_cluster_clients
+        return _is_updating(config) or config.rebalance_cluster_clients
 
     def _publish(self, uris: Sequence[str]) -> None:
         self._publisher.publish([list_message(list(uris))])
@@ -129,6 +129,11 @@ class ClusterClients:
         self._moving = {broker: number for broker, number in self._moving.items() if number > 0}
         if left == PER_SECOND:
             self._moving = {}  # no client is left that can be asked
+
+
+def _is_updating(config: Config) -> bool:
+    """Return whether clients are sent lists: those of an enhanced cluster always are."""
+    return config.update_cluster_clients or config.cluster_id is not None
 
 
 def _listens(session: StompSession) -> Subscription | None:

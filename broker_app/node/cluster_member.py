@@ -52,6 +52,7 @@ def make_cluster(
         tls=_ClientContexts(config, certificates) if encrypted and certificates is not None else None,
         listen_tls=_listen_tls(certificates) if encrypted and certificates is not None else None,
         keeper=cluster_settings.keeper_address(config),
+        multicast=cluster_settings.multicast(config),
     )
     return Cluster(engine, settings, clients)
 

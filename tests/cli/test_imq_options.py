@@ -1,4 +1,4 @@
-"""Options of GlassFish MQ's `imqbrokerd` are those of `mom up`."""
+"""Options of GlassFish MQ's `imqbrokerd`, and names of ActiveMQ, are those of `mom up`."""
 
 import pytest
 
@@ -17,9 +17,18 @@ def test_properties_and_the_list_of_brokers_are_settings() -> None:
     ]  # fmt: skip
 
 
+def test_names_of_activemq_are_settings() -> None:
+    given = ["-DdiscoveryUri=multicast://default", "-DnetworkConnector=static:(tcp://b2:7676,tcp://b3)"]
+    assert translated([*given, "-DupdateClusterClients=true"]) == [
+        "--discovery-uri=multicast://default", "--network-connector=static:(tcp://b2:7676,tcp://b3)",
+        "--update-cluster-clients=true",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
+        ("-DdiscoveryURI=x", "there is no property discoveryURI; did you mean discoveryUri?"),
         ("-Dimq.cluster.prt=1", "there is no property imq.cluster.prt; did you mean imq.cluster.port?"),
         ("-Dimq.service.activelist=jms", "imq.service.activelist is no setting here: stomp_port and"),
         (

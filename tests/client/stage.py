@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import mom_client
+from mom_client.pace import Pace
 from mom_client.stomp import AckRun, Frame, Malformed, Parser, encode
 from mom_client.stomp import frame as wire
 from mom_client.transport import PipeTransport, Transport
@@ -140,7 +141,7 @@ class FakeBroker:
 
     def connect(self, *addresses: str, **options: Any) -> mom_client.Client:
         """A client that has not connected yet."""
-        options.setdefault("pace", mom_client.failover.Pace(jitter=0))
+        options.setdefault("pace", Pace(jitter=0))
         return mom_client.connect(addresses or ADDRESS, opener=self.open, **options)
 
     async def client(self, *addresses: str, **options: Any) -> tuple[mom_client.Client, FakeSession]:

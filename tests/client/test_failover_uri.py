@@ -123,7 +123,7 @@ def test_what_is_refused(url: str, complaint: str) -> None:
 def test_lists_in_python() -> None:
     with pytest.raises(ValueError, match="is where a broker listens"):
         mom_client.connect([A, "stomp://0.0.0.0:1"])
-    with pytest.raises(ValueError, match="a failover URI has the whole list"):
+    with pytest.raises(ValueError, match="such a URI has the whole list"):
         mom_client.connect([A, f"failover:({B})"])
     with pytest.raises(ValueError, match="neither a path nor"):
         mom_client.connect(f"failover:({A})?updateURIsURL=ftp://x/y")

@@ -67,6 +67,16 @@ def test_all_brokers_have_the_settings_of_the_central_file(file: Path) -> None:
     assert read.sources["max_attempts"] == "cluster.properties:13"
 
 
+def test_names_of_activemq_are_settings(file: Path) -> None:
+    file.write_text(
+        "networkConnector=static:(tcp://b1.example:7676)\ndiscoveryUri=multicast://default\n"
+        "updateClusterClients=true\ncluster_port=7676\n"
+    )
+    read = settings.load(OWN | {"MOM_CLUSTER_URL": f"file:{file}"})
+    assert read.network_connector == "static:(tcp://b1.example:7676)"
+    assert (read.discovery_uri, read.update_cluster_clients) == ("multicast://default", True)
+
+
 def test_values_of_a_broker_win_but_its_list_is_added(file: Path, tmp_path: Path) -> None:
     own_file = tmp_path / "zero.config"
     own_file.write_text(

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from broker_app import config
+from broker_app.features.cluster import activemq_names
 from broker_app.features.cluster.imq_names import NAMES, ImqName
 from broker_app.net.policy.destination_settings import GLASSFISH, SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
@@ -130,7 +131,7 @@ def cluster_settings() -> str:
     rows = [
         f"| `{one.name}` | `{one.option}` | {_node_default(one)} | {one.rule.about} |"
         for one in config.settings()
-        if "cluster" in one.name or one.name in {row.setting for row in _COMPARED}
+        if "cluster" in one.name or one.name in _OF_CLUSTERS
     ]
     return "\n".join(["| setting | option | default | meaning |", "|---|---|---|---|", *rows])
 
@@ -141,6 +142,10 @@ def imq_names() -> str:
     return "\n".join(["| in GlassFish MQ | here | |", "|---|---|---|", *rows])
 
 
+#: settings of clusters that have another name
+_OF_CLUSTERS = {row.setting for row in NAMES.values() if row.must_be_equal} | {
+    *activemq_names.SETTINGS.values()
+}
 _COMPARED = [row for row in NAMES.values() if row.must_be_equal]
 
 

@@ -52,6 +52,18 @@ def test_each_broker_of_the_example_by_hand_has_the_other_two_in_its_list() -> N
     assert len({broker.name for broker in brokers}) == len(set(addresses)) == 3
 
 
+def test_the_example_of_multicast_announces_and_listens() -> None:
+    examples = re.findall(r"^```text\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    (words,) = (shlex.split(example) for example in examples if "--discovery-uri" in example)
+    assert not config.unknown_option(words[3:], ())
+    options = config.options_in(words[3:]) | {"MOM_CLUSTER_SECRET": "x" * 16}
+    found = settings.multicast(settings.load(options))
+    assert found is not None
+    assert found.announces is not None
+    assert found.listens == (found.announces,)
+    assert (found.announces.host, found.announces.interface) == ("239.255.2.3", options["MOM_HOST"])
+
+
 @contextlib.contextmanager
 def demo(environment: dict[str, str], folder: Path) -> Iterator[str]:
     """The demo as it is documented, and what it says when it runs. Ctrl-C ends it."""

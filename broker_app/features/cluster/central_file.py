@@ -1,7 +1,7 @@
 """The central configuration file: settings that all brokers of a cluster read at their start.
 
 Values of a broker's own replace those in it; only the list of brokers is that of both. It is a file or comes
-over HTTP, and has names of GlassFish MQ (`imq_names`) or those of settings.
+over HTTP, and has names of GlassFish MQ (`imq_names`), of ActiveMQ (`activemq_names`), or those of settings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from broker_app import config
 from broker_app.base.suggestions import suggestion
 from broker_app.config import CentralValue, ConfigError
-from broker_app.features.cluster import properties
+from broker_app.features.cluster import activemq_names, properties
 from broker_app.features.cluster.imq_names import NAMES, NO_KEEPER
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.client import HttpClient
@@ -37,6 +37,8 @@ _TEXTS: Final = frozenset(
         "cluster_id",
         "cluster_keeper",
         "cluster_transport",
+        "discovery_uri",
+        "network_connector",
         "rebalance_cluster_clients",
         "update_cluster_clients",
         "update_cluster_clients_on_remove",
@@ -78,8 +80,9 @@ def _value(key: str, text: str, source: str) -> CentralValue | None:
     """The setting that a property is; None if it changes nothing. Raises ValueError."""
     row = NAMES.get(key)
     if row is None:
-        _check_setting(key)
-        return CentralValue(key, text, source) if text else None
+        setting = activemq_names.SETTINGS.get(key, key)
+        _check_setting(setting)
+        return CentralValue(setting, text, source) if text else None
     if not row.is_central:
         raise ValueError(f"{key} is different at each broker: set {row.setting} there")
     value = row.value(text)
@@ -97,7 +100,11 @@ def _check_setting(name: str) -> None:
     if name in allowed:
         return
     if name not in settings_here:
-        known = [*sorted(allowed), *(row.name for row in NAMES.values() if row.is_central)]
+        known = [
+            *sorted(allowed),
+            *(row.name for row in NAMES.values() if row.is_central),
+            *activemq_names.SETTINGS,
+        ]
         raise ValueError(f"there is no property {name}{suggestion(name, known)}")
     raise ValueError(
         f"{name} cannot be in a central file, which has limits, times, ports and the list of brokers: set "

@@ -21,6 +21,7 @@ from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
+from broker_app.features.cluster.multicast import Multicast, MulticastSettings
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import (
     AdoptedReport,
@@ -71,6 +72,7 @@ class ClusterSettings(NamedTuple):
     tls: Callable[[], ssl.SSLContext] | None = None
     listen_tls: Callable[[socket.socket, Callable[[], Link]], TlsServer] | None = None
     keeper: str = ""
+    multicast: MulticastSettings | None = None
 
 
 class Calls(Protocol):
@@ -97,6 +99,14 @@ class Cluster:
         self._incarnation = secrets.token_hex(8)
         self.members = Members(
             settings.address, settings.brokers, partial(self._make_link, dials=True), settings.tls
+        )
+        self._multicast = (
+            Multicast(
+                *(settings.multicast, settings.name, settings.address, self._incarnation, settings.secret),
+                found=self._heard,
+            )
+            if settings.multicast is not None
+            else None
         )
         self._strangers: dict[Link, None] = {}
         self._changed: dict[Want, None] = {}
@@ -133,6 +143,8 @@ class Cluster:
             self._server = await asyncio.get_running_loop().create_server(make_link, sock=listener)
         self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
+        if self._multicast is not None:
+            await self._multicast.start()
 
     async def stop(self) -> None:
         """End all links: what consumers here hold is delivered by others."""
@@ -141,6 +153,8 @@ class Cluster:
         if self._tls_server is not None:
             self._tls_server.close()
             await self._tls_server.wait_closed()
+        if self._multicast is not None:
+            await self._multicast.stop()
         await self.members.stop()
         for link in [*self._strangers, *self.members.links()]:
             link.close(stopped())
@@ -148,6 +162,13 @@ class Cluster:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
         self._engine.broker.interest.watched = False
+
+    def _heard(self, broker: str, address: str) -> None:
+        """Connect to a broker that announces itself."""
+        if self.members.knows(address):
+            return
+        log.info("broker %s announces itself at %s", broker, address)
+        self.members.learn([address])
 
     def _make_link(self, *, dials: bool) -> Link:
         settings = self.settings

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from broker_app.base.cluster_addresses import hidden
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
 from broker_app.features.cluster import frames as f
@@ -70,6 +71,9 @@ class Members:
     ) -> None:
         #: addresses that are not connected to: of this broker, and other ones of brokers that are known
         self._own = {own_address}
+        self._own_address = own_address
+        #: addresses that are of no use here, such as that of loopback
+        self._hidden: set[str] = set()
         self._make_link = make_link
         self._tls = tls
         self._members: dict[str, Member] = {}
@@ -111,15 +115,29 @@ class Members:
         """The addresses of the others."""
         return [member.address for member in self._members.values() if member.address]
 
+    def knows(self, address: str) -> bool:
+        """Return whether this broker connects to an address already, or never does."""
+        return address in self._own or address in self._members or address in self._hidden
+
     def learn(self, addresses: tuple[str, ...] | list[str]) -> None:
         """Connect to brokers that are not known yet."""
         for address in addresses:
-            known = address in self._own or address in self._members
-            if known or self._is_stopped or len(self._members) >= MOST_BROKERS or not _is_address(address):
+            if self.knows(address) or not _is_address(address):
+                continue
+            if self._is_stopped or len(self._members) >= MOST_BROKERS:
+                continue
+            if fault := hidden(address, self._own_address):
+                self._hide(address, fault)
                 continue
             self._members[address] = Member(address)
             keep = supervised(f"link to {address}", partial(self._keep, address))
             self._tasks[address] = asyncio.create_task(keep)
+
+    def _hide(self, address: str, fault: str) -> None:
+        """Log once that the address of a broker is of no use here."""
+        if len(self._hidden) < MOST_BROKERS:
+            self._hidden.add(address)
+            log.warning("a broker of the cluster is not connected to: %s", fault)
 
     # ------------------------------------------------------------------ links
 
@@ -161,6 +179,8 @@ class Members:
         if broker.address not in self._members:
             self.learn([broker.address])
         found = self._members.get(broker.address)
+        if broker.address in self._hidden:
+            raise Refused("cluster-mismatch", hidden(broker.address, self._own_address))
         if found is None:
             raise Refused("too-many", f"the cluster has {MOST_BROKERS} brokers, the maximum")
         return found

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from broker_app import config
+from broker_app.base import discovery_uris
 from broker_app.base.cluster_addresses import ALL_ADDRESSES, BrokerAddress, normal, parse
+from broker_app.base.discovery_uris import MulticastGroup
 from broker_app.base.refused import Refused
 from broker_app.base.roles import is_loopback
 from broker_app.config import CentralValue, Config
 from broker_app.features.cluster.imq_names import NAMES
+from broker_app.features.cluster.multicast import MulticastSettings
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -40,6 +43,20 @@ def others(config: Config, port: int) -> tuple[str, ...]:
     here = {BrokerAddress(host, own) for host in hosts for own in ports}
     brokers = [_resolved(config, text) for text in _named(config)]
     return tuple(dict.fromkeys(str(broker) for broker in brokers if broker not in here))
+
+
+def multicast(config: Config) -> MulticastSettings | None:
+    """The groups in which brokers of the cluster find each other; None for none."""
+    announces = (
+        _by_own_interface(config, discovery_uris.multicast_group(config.discovery_uri))
+        if config.discovery_uri
+        else None
+    )
+    listens = tuple(
+        _by_own_interface(config, group)
+        for group in discovery_uris.network_connector(config.network_connector).groups
+    )
+    return MulticastSettings(announces, listens) if announces is not None or listens else None
 
 
 def keeper_address(config: Config) -> str:
@@ -87,8 +104,13 @@ def _central_values(url: str) -> Iterable[CentralValue]:
 
 
 def _named(config: Config) -> list[str]:
-    """The list of brokers, and the keeper, which may be missing in it."""
-    return [*config.cluster, *([config.cluster_keeper] if config.cluster_keeper is not None else [])]
+    """The list of brokers, those of the network connector, and the keeper, which may be missing in it."""
+    connected = discovery_uris.network_connector(config.network_connector).brokers
+    return [
+        *config.cluster,
+        *connected,
+        *([config.cluster_keeper] if config.cluster_keeper is not None else []),
+    ]
 
 
 def _resolved(config: Config, text: str) -> BrokerAddress:
@@ -106,6 +128,13 @@ def _own_host(config: Config) -> str:
         return normal(config.advertised_host)
     is_address = config.host not in ("", *ALL_ADDRESSES) and not is_loopback(config.host)
     return normal(config.host if is_address else socket.gethostname())
+
+
+def _by_own_interface(config: Config, group: MulticastGroup) -> MulticastGroup:
+    """A group by the network interface that has the address of this broker, if that is known."""
+    host = _own_host(config)
+    is_known = not group.interface and discovery_uris.is_ipv4(host)
+    return group._replace(interface=host) if is_known else group
 
 
 def _is_one_machine(config: Config) -> bool:

@@ -16,6 +16,7 @@ from broker_app.net.problems import MEDIA_TYPE
 from broker_app.net.rest.openapi.schemas import SELECTOR_TEXT, TEXT, Json, object_of, ref
 from broker_app.net.server.subprotocols import STOMP
 from broker_app.net.stomp import bridge_flows, browsers, registrations, rendering, scheduling_headers
+from broker_app.net.stomp.handshake import ENHANCED_CLUSTER
 from mom_client.stomp import frame
 from mom_client.stomp.frame import WITH_BODY
 
@@ -118,7 +119,8 @@ _CONNECTED: Final[Json] = {
     "server": TEXT,
     "user-name": TEXT,
     "heart-beat": _BEATS,
-    "mom-failover": {**TEXT, "description": "addresses of all mirrors, with commas"},
+    "mom-failover": {**TEXT, "description": "addresses of all mirrors, or brokers, with commas"},
+    ENHANCED_CLUSTER: {**TEXT, "description": "the enhanced cluster of the broker"},
     bridge_flows.SENDER: TEXT,
     bridge_flows.MAX_BODY: _WHOLE,
     registrations.CALLBACKS: _BOOLEAN,

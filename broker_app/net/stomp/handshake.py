@@ -10,6 +10,9 @@ from broker_app.net.stomp import bridge_flows, negotiation, registrations
 from broker_app.net.stomp.conversation import Conversation
 from mom_client.stomp.frame import Headers
 
+#: header of CONNECTED: the name of the enhanced cluster of the broker
+ENHANCED_CLUSTER = "mom-cluster"
+
 
 class Credentials(NamedTuple):
     """Login and passcode of CONNECT; empty if it has none."""
@@ -109,6 +112,8 @@ class Handshake:
         uris = conversation.sessions.failover_uris()
         if uris:
             connected["mom-failover"] = ",".join(uris)
+        if conversation.sessions.config.cluster_id is not None:
+            connected[ENHANCED_CLUSTER] = conversation.sessions.config.cluster_id
         if self.service is not None:
             connected[registrations.CALLBACKS] = "true" if callbacks else "false"
             if conversation.sessions.websocket_url:

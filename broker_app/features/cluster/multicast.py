@@ -1,0 +1,229 @@
+"""Discovery by multicast: announces this broker to a group, and hears the announcements of others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from broker_app.base.discovery_uris import MulticastGroup
+from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import TaskSupervisor
+from broker_app.features.cluster.announcements import MOST_BYTES, Announcement, Freshness, Seal
+
+log = logging.getLogger(__name__)
+
+#: seconds between two announcements
+ANNOUNCE_S: Final = 1.0
+#: datagrams of a group that are read in a second; the kernel drops the rest
+MOST_PER_SECOND: Final = 500
+_AT_ONCE: Final = 50
+#: seconds without an announcement after which a group is joined again: its interface may have been replaced
+_SILENT_S: Final = 30.0
+#: seconds between two complaints of one kind
+_COMPLAIN_S: Final = 60.0
+#: routers pass nothing of it on
+_TTL: Final = 1
+
+
+class MulticastSettings(NamedTuple):
+    """The group to which this broker is announced, if any, and those that are listened to."""
+
+    announces: MulticastGroup | None
+    listens: tuple[MulticastGroup, ...]
+
+
+class Multicast:
+    """Sends announcements, and calls `found` with the name and the address of each broker that is heard."""
+
+    def __init__(
+        self,
+        settings: MulticastSettings,
+        broker: str,
+        address: str,
+        incarnation: str,
+        secret: str,
+        found: Callable[[str, str], None],
+    ) -> None:
+        self._settings = settings
+        self._broker = broker
+        self._address = address
+        self._incarnation = incarnation
+        self._secret = secret
+        self._found = found
+        self._tasks = TaskSupervisor()
+
+    async def start(self) -> None:
+        """Begin to announce and to listen."""
+        seal = await asyncio.to_thread(Seal, self._secret)
+        complaints = _Complaints()
+        if self._settings.announces is not None:
+            announcer = _Announcer(self._settings.announces, seal, self._announcement, complaints)
+            self._tasks.start("announcements of this broker", announcer.run)
+        for group in self._settings.listens:
+            listener = _Listener(group, seal, self._heard, complaints)
+            self._tasks.start(f"announcements in {group.host}", listener.run)
+
+    async def stop(self) -> None:
+        """Send and hear nothing more."""
+        await self._tasks.stop()
+
+    def _announcement(self, group: MulticastGroup, time_ms: int) -> Announcement:
+        return Announcement(group.name, self._broker, self._address, self._incarnation, time_ms)
+
+    def _heard(self, announcement: Announcement) -> None:
+        if announcement.incarnation != self._incarnation:
+            self._found(announcement.broker, announcement.address)
+
+
+class _Announcer:
+    """Announces this broker to a group each second, also after its network has been away."""
+
+    def __init__(
+        self,
+        group: MulticastGroup,
+        seal: Seal,
+        make: Callable[[MulticastGroup, int], Announcement],
+        complaints: _Complaints,
+    ) -> None:
+        self._group = group
+        self._seal = seal
+        self._make = make
+        self._complaints = complaints
+        self._last_ms = 0
+
+    async def run(self) -> None:
+        while True:
+            try:
+                with _sender(self._group) as sender:
+                    while True:
+                        sender.sendto(self._datagram(), (self._group.host, self._group.port))
+                        await asyncio.sleep(ANNOUNCE_S)
+            except OSError as error:
+                what = f"this broker cannot be announced to {self._group.host}:{self._group.port}"
+                self._complaints.note(what, _reason(error))
+                await asyncio.sleep(ANNOUNCE_S)
+
+    def _datagram(self) -> bytes:
+        """The next announcement: later than the one before, whatever the clock does."""
+        self._last_ms = max(self._last_ms + 1, round(time.time() * 1000))
+        return self._seal.signed(self._make(self._group, self._last_ms))
+
+
+class _Listener:
+    """Hears the announcements in a group, however much is sent to it."""
+
+    def __init__(
+        self,
+        group: MulticastGroup,
+        seal: Seal,
+        heard: Callable[[Announcement], None],
+        complaints: _Complaints,
+    ) -> None:
+        self._group = group
+        self._seal = seal
+        self._heard = heard
+        self._complaints = complaints
+        self._freshness = Freshness()
+        self._heard_at = 0.0
+
+    async def run(self) -> None:
+        while True:
+            try:
+                with _receiver(self._group) as receiver:
+                    await self._listen(receiver)
+            except OSError as error:
+                what = f"announcements in {self._group.host}:{self._group.port} cannot be heard"
+                self._complaints.note(what, _reason(error))
+                await asyncio.sleep(ANNOUNCE_S)
+
+    async def _listen(self, receiver: socket.socket) -> None:
+        """Take announcements until there has been none for a while."""
+        loop = asyncio.get_running_loop()
+        self._heard_at = loop.time()
+        while loop.time() - self._heard_at < _SILENT_S:
+            readable = asyncio.Event()
+            loop.add_reader(receiver.fileno(), readable.set)
+            try:
+                async with asyncio.timeout(_SILENT_S):
+                    await readable.wait()
+            except TimeoutError:
+                return
+            finally:
+                loop.remove_reader(receiver.fileno())
+            for _ in range(_AT_ONCE):
+                try:
+                    datagram, sender = receiver.recvfrom(MOST_BYTES + 1)
+                except BlockingIOError:
+                    break
+                self._take(datagram, sender[0])
+            else:
+                await asyncio.sleep(_AT_ONCE / MOST_PER_SECOND)
+
+    def _take(self, datagram: bytes, sender: str) -> None:
+        """Take a datagram of anybody."""
+        try:
+            announcement = self._seal.checked(datagram)
+            if announcement.group != self._group.name:
+                return
+            self._freshness.check(announcement, time.time())
+        except Refused as refused:
+            what = f"an announcement in {self._group.host}:{self._group.port} is ignored ({refused.code})"
+            self._complaints.note(what, f"that of {sender}: {refused.detail}")
+            return
+        self._heard_at = asyncio.get_running_loop().time()
+        self._heard(announcement)
+
+
+class _Complaints:
+    """Logs what is wrong, each kind once a minute, since strangers decide how often it happens."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def note(self, what: str, why: str) -> None:
+        """Log that something does not work, of one of a few kinds."""
+        now = time.monotonic()
+        if now - self._last.get(what, -_COMPLAIN_S) >= _COMPLAIN_S:
+            self._last[what] = now
+            log.warning("%s: %s", what, why)
+
+
+def _sender(group: MulticastGroup) -> socket.socket:
+    """A socket that sends to a group, on the segment of one network interface. Raises OSError."""
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        sender.setblocking(False)
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, _TTL)
+        sender.setsockopt(
+            socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1
+        )  # there may be others on this machine
+        if group.interface:
+            interface = socket.inet_aton(group.interface)
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
+    except OSError:
+        sender.close()
+        raise
+    return sender
+
+
+def _receiver(group: MulticastGroup) -> socket.socket:
+    """A socket that receives what is sent to a group. Raises OSError."""
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        receiver.setblocking(False)
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # several brokers of one machine
+        receiver.bind((group.host, group.port))
+        membership = socket.inet_aton(group.host) + socket.inet_aton(group.interface or "0.0.0.0")
+        receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+    except OSError:
+        receiver.close()
+        raise
+    return receiver
+
+
+def _reason(error: OSError) -> str:
+    return f"{error.strerror or error}; ?networkInterface=ADDRESS names the network interface to use"
