@@ -1,9 +1,20 @@
 """The page that shows the HTTP interface, in a browser."""
 
-from playwright.sync_api import Request, StorageState, expect
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Request, StorageState, expect
 
 from tests.browser.conftest import OpenPage
 from tests.support.broker_process import BrokerProcess
+from tests.support.chromium import launch
+
+
+@pytest.fixture(scope="module")
+def chromium(chromium: Browser) -> Iterator[Browser]:
+    """A browser with all its compilers: this page computes for long."""
+    with launch(chromium.browser_type) as browser:
+        yield browser
 
 
 def test_the_api_docs_work_without_the_internet(

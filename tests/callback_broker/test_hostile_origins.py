@@ -12,11 +12,9 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from broker_app.base.roles import CALLBACK
-from broker_app.features.callback_broker import origin_connection
 from broker_app.features.callback_broker.origin_link import OriginLink, OriginLost, longest_event
 from broker_app.features.services.origin import Origin
 from tests.callback_broker.test_callback_broker import POLICY
-from tests.support.patience import patient
 from tests.support.small_node import small_node
 
 PAGE = {"op": "pending", "queue": "stock", "seq": 0, "seqs": [], "ids": [], "pending": 0, "more": False}
@@ -69,9 +67,8 @@ async def refusal_of(path: Path, url: str) -> str:
     ],
 )  # fmt: skip
 async def test_an_answer_that_no_broker_gives_ends_the_connection_with_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], sentence: str
+    tmp_path: Path, answers: dict[str, Any], sentence: str
 ) -> None:
-    monkeypatch.setattr(origin_connection, "CONNECT_S", patient(3.0))
     async with origin(**answers) as url:
         assert sentence in await refusal_of(tmp_path, url)
 

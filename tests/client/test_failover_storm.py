@@ -214,7 +214,7 @@ def check(stored: list[bytes], sent: int, outcomes: dict[bytes, str]) -> None:
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["mirror", "both"])
-@pytest.mark.parametrize("number", rounds(12, 400))
+@pytest.mark.parametrize("number", rounds(6, 400))
 async def test_storm(number: int, both: bool) -> None:
     chance = random.Random(FIRST_SEED + number)
     cluster = Cluster(chance, both)

@@ -16,7 +16,7 @@ from tests.support.broker_process import BrokerProcess, Reply, StartBroker
 from tests.support.polling import poll
 from tests.support.staged_rows import MEDIA_TYPE, stage_id, to
 
-KILLS = int(os.environ.get("BULK_KILLS", "3"))
+KILLS = int(os.environ.get("BULK_KILLS", "2"))
 #: rows and bytes of a small batch, and of one that does not fit in one batch of the journal
 SMALL, LARGE = (200, 20), (36, 512 * 1024)
 STAGES, PARTS = 2, 3

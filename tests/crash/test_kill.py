@@ -25,7 +25,7 @@ from tests.support.node_process import NodeProcess, nodes_in
 
 pytestmark = pytest.mark.process
 
-KILLS = int(os.environ.get("KILLS", "15"))
+KILLS = int(os.environ.get("KILLS", "6"))
 QUEUES = 2
 CLIENTS = 8
 WINDOW = 64

@@ -19,7 +19,7 @@ from tests.support.polling import poll
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-KILLS = int(os.environ.get("KILLS", "4"))
+KILLS = int(os.environ.get("KILLS", "2"))
 
 
 @pytest.fixture

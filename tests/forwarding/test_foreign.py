@@ -23,7 +23,7 @@ from tests.support.ports import reserve_ports
 pytestmark = pytest.mark.process
 
 #: messages over TCP; over WebSocket a tenth
-FOREIGN = int(os.environ.get("FOREIGN", "2000"))
+FOREIGN = int(os.environ.get("FOREIGN", "1000"))
 WINDOW = 500
 #: options with which they start sooner, and Erlang does not look for work while there is none
 QUICKER = {

@@ -107,7 +107,7 @@ def storm(life: PairedLife, chance: random.Random, live: list[int]) -> None:
                 live += life.publish(*bodies)
 
 
-@pytest.mark.parametrize("number", rounds(4, 200))
+@pytest.mark.parametrize("number", rounds(2, 200))
 def test_it_equals_the_shared_journal_whoever_served_meanwhile(
     shared_store: Callable[[], Store], tmp_path: Path, number: int
 ) -> None:

@@ -175,7 +175,7 @@ class JournalStorm(RuleBasedStateMachine):
 
 TestJournalStorm = pytest.mark.slow(JournalStorm.TestCase)
 TestJournalStorm.settings = settings(
-    max_examples=len(rounds(40, 2_000)),
+    max_examples=len(rounds(20, 2_000)),
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -229,6 +229,6 @@ def test_a_journal_in_a_store_survives_storms(kind: str, request: pytest.Fixture
 
     # A server is slow, and a failure is described well enough by its steps.
     phases = tuple(Phase) if files else (Phase.generate,)
-    storms = rounds(15, 300) if files else rounds(4, 60)
+    storms = rounds(8, 300) if files else rounds(2, 60)
     chosen = settings(TestJournalStorm.settings, max_examples=len(storms), phases=phases)
     run_state_machine_as_test(Storm, settings=chosen)

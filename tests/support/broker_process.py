@@ -164,15 +164,20 @@ class BrokerProcess:
 
     def login_link(self) -> str:
         """A new one-time link that logs the administrator in."""
+        return self.login_links(1)[0]
+
+    def login_links(self, count: int) -> list[str]:
+        """New one-time links; one process makes all of them."""
         code = (
             "from django.contrib.auth.models import User\n"
             "from broker_app.web import actions\n"
-            "print('secret', actions.create_login_link(User.objects.get(username=actions.ADMIN)))"
+            f"for _ in range({count}):\n"
+            "    print('secret', actions.create_login_link(User.objects.get(username=actions.ADMIN)))"
         )
         shell = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
         with Forked(shell, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, text=True) as made:
             answer, _ = made.communicate()
-        return f"{self.url}/login/once/{answer.split()[-1]}"
+        return [f"{self.url}/login/once/{secret}" for secret in re.findall(r"^secret (\S+)$", answer, re.M)]
 
     def request(
         self, method: str, path: str, body: bytes | None = None, *, json_body: Any = None, **headers: str

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
-from broker_app.features.callback_broker.origin_link import CONNECT_S, OriginLink, OriginLost
+from broker_app.features.callback_broker.origin_link import CONNECT_S, OriginLink, OriginLost, WrongAnswer
 from broker_app.features.callback_broker.pending_queue import PendingQueue
 from broker_app.features.callback_broker.remote_broker import RemoteBroker
 from broker_app.features.services.origin import CONNECTED, CONNECTING, Origin
@@ -153,15 +153,19 @@ class OriginConnection:
 
     async def _register_soon(self, service: OriginService) -> None:
         self._retry.set()
-        try:
+        broke = ""  # why, as far as this service is concerned: the next connection may be there already
+        with suppress(TimeoutError, WrongAnswer):
             async with asyncio.timeout(CONNECT_S):
                 while True:
                     link = await self._wait_link()
-                    with suppress(OriginLost):
+                    try:
                         await self._register(link, service)
                         return
-        except TimeoutError:
-            raise self._unreachable() from None
+                    except OriginLost as lost:
+                        broke = str(lost)
+                        if isinstance(lost, WrongAnswer):
+                            raise
+        raise self._unreachable(broke)
 
     async def _wait_link(self) -> OriginLink:
         """The connection. Raises Refused when an attempt to connect has failed."""
@@ -177,12 +181,12 @@ class OriginConnection:
                 raise self._unreachable()
         return self._link
 
-    def _unreachable(self) -> Refused:
+    def _unreachable(self, broke: str = "") -> Refused:
         if self._refusal is not None:
             return Refused(self._refusal.code, f"the origin {self.url}: {self._refusal.detail}")
         return Refused(
             "origin-unreachable",
-            f"the origin {self.url} cannot be reached: {self.error or 'it does not answer'}",
+            f"the origin {self.url} cannot be reached: {broke or self.error or 'it does not answer'}",
         )
 
     async def _register(self, link: OriginLink, service: OriginService) -> None:

@@ -41,6 +41,10 @@ class OriginLost(ConnectionError):
     """The connection to the origin broke, or there is none."""
 
 
+class WrongAnswer(OriginLost):
+    """The connection was ended because the origin answered what no broker answers; it would do so again."""
+
+
 class OriginLink:
     """One open connection. `on_event` is called with events that answer nothing."""
 
@@ -160,7 +164,7 @@ class OriginLink:
                 try:
                     answer.set_result(origin_events.answer(asked, event))
                 except ValueError as error:
-                    lost = OriginLost(str(error))
+                    lost = WrongAnswer(str(error))
                     answer.set_exception(lost)
                     raise lost from None
 

@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.children import Child
+from tests.support.forked import Forked
 from tests.support.hook_server import HookServer, hook_server
 from tests.support.polling import poll
 from tests.support.redis import Redis, redis_server
@@ -51,7 +51,7 @@ class Crew:
 
     def start_worker(self) -> subprocess.Popen[bytes]:
         with (self._folder / "worker.log").open("ab") as log:
-            worker = Child(
+            worker = Forked(
                 [sys.executable, "-m", "broker_app.cli", "callback", "worker"],
                 cwd=self._folder,
                 env={**self.broker.environment, "MOM_DATA": str(self._folder / "worker-has-no-data")},
