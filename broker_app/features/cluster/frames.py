@@ -203,6 +203,19 @@ class Settled(_Frame):
     failed: Annotated[list[Failed], msgspec.Meta(max_length=MOST_FAILED)] = []
 
 
+class Confirm(_Frame):
+    """Asks whether what was settled before is recorded; answered by `Confirmed` with the same number, which
+    is an answer to all before it."""
+
+    number: int
+
+
+class Confirmed(_Frame):
+    """The answer to `Confirm`."""
+
+    number: int
+
+
 class Record(_Frame):
     """A message about the change record, as `change_record` encodes it."""
 
@@ -253,6 +266,8 @@ Frame = (
     | NotSubscribed
     | Deliver
     | Settled
+    | Confirm
+    | Confirmed
     | Record
     | ChannelFrame
 )

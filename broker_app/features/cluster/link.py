@@ -210,6 +210,10 @@ class Link(asyncio.Protocol):
                 self.queues.deliver(frame)
             case f.Settled():
                 self.consumers.settled(frame)
+            case f.Confirm(number):
+                self.consumers.confirm(number)
+            case f.Confirmed(number):
+                self.queues.confirmed(number)
             case f.Subscribe():
                 self.consumers.subscribe(frame)
             case f.Credit():

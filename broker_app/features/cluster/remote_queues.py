@@ -66,6 +66,8 @@ class RemoteQueues(InnerReceiver):
         self.received = self.returned = 0
         #: those that are not settled
         self.unsettled = 0
+        #: the last question of the core that was sent
+        self._asked = 0
 
     # ------------------------------------------------------------------ interest
 
@@ -206,6 +208,13 @@ class RemoteQueues(InnerReceiver):
         self.unsettled -= len(acked) + len(ended)
         for settled in f.settled(acked, returned, failed):
             self._send(settled)
+        if origin.question != self._asked:
+            self._asked = origin.question
+            self._send(f.Confirm(origin.question))
+
+    def confirmed(self, number: int) -> None:
+        """Note that the other broker has recorded what was reported to it before this question."""
+        self._engine.submit(c.RemoteRecorded(self._origin, number))
 
     def give_back_old(self) -> None:
         """Return what has waited too long for a consumer here."""
