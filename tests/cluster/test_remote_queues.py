@@ -64,13 +64,15 @@ def test_a_usual_message_is_delivered(queues: RemoteQueues, stage: Stage) -> Non
         (envelope(), delivery(id=b"x" * 1_000)),
         (envelope(), delivery(tag=-1)),
         (envelope(), delivery(time_ms=1 << 60)),
+        (envelope(), f.RemoteDelivery(1, 1, 1, 0, 1, 0, b"id-1", b"the envelope of no message")),
     ],
 )
 def test_what_no_broker_sends_is_refused_before_the_core_sees_it(
     queues: RemoteQueues, stage: Stage, shared: f.SharedEnvelope, one: f.RemoteDelivery
 ) -> None:
     with pytest.raises(Refused):
-        queues.deliver(f.Deliver([shared], [one]))
+        for frame in f.Reader(f.USUAL_BYTES).feed(f.encode(f.Deliver([shared], [one]))):
+            queues.deliver(frame)  # type: ignore[arg-type]  # of this kind only
     assert stage.queue("/queue/q").unsettled == 0
 
 

@@ -29,6 +29,9 @@ MOST_MESSAGES: Final = USUAL_BYTES // DELIVERY_BYTES + 1
 MOST_SETTLED: Final = 10_000
 MOST_FAILED: Final = 200
 _LENGTH = struct.Struct("!I")
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+#: milliseconds since 1970
+_Time = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
 
 class _Frame(msgspec.Struct, array_like=True, gc=False, tag=True):
@@ -161,11 +164,11 @@ class RemoteDelivery(msgspec.Struct, array_like=True, gc=False):
     settled. Times are milliseconds since 1970, that of expiry 0 for never."""
 
     number: int
-    tag: int
-    envelope: int
-    attempts: int
-    time_ms: int
-    expires_ms: int
+    tag: _Count
+    envelope: _Count
+    attempts: _Count
+    time_ms: _Time
+    expires_ms: _Time
     id: bytes
     body: bytes
 
