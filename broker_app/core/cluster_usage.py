@@ -24,6 +24,8 @@ class ClusterUsage:
         self._of: dict[str, Usage] = {}
         #: the number of brokers of the cluster, with this one
         self.brokers: Callable[[], int] = lambda: 1
+        #: the names of all others, linked or not: this broker does not show the messages that they own
+        self.others: Callable[[], list[str]] = list
         #: destinations that others use more than before, and whose own messages may have to make room
         self.grown: set[str] = set()
 

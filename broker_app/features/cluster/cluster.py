@@ -116,6 +116,7 @@ class Cluster:
         self._traffic = Traffic()
         self._shared_limits = SharedLimits(engine.broker)
         engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
+        engine.broker.cluster_usage.others = self._others
         self._refused: dict[str, str] = {}
         #: the journals of members that have failed which this broker serves
         self.adopted: Callable[[], list[AdoptedReport]] = list
@@ -324,6 +325,10 @@ class Cluster:
         return next((one.name for one in self.members.all() if one.address == keeper), keeper)
 
     # ------------------------------------------------------------------ reports
+
+    def _others(self) -> list[str]:
+        """The names of all other brokers; the address of one whose name is not known yet."""
+        return [member.name or member.address for member in self.members.all()]
 
     def set_quiesced(self, quiesced: bool) -> None:
         """Report to the other brokers whether this one refuses new clients."""
