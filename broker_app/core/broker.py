@@ -162,6 +162,7 @@ class Broker:
                 self.subscriptions.check_slow_consumers,
                 self.destination_limits.check_shared,
             ),
+            self.cluster_usage,
         )
         self._commands = self._table(transfers, chosen, administration, damaged)
         #: commands that were left when the deadline had passed
@@ -225,6 +226,7 @@ class Broker:
             c.Reconfigure: (None, administration.reconfigure),
             c.CreateQueue: (administration.check_create, administration.create_queue),
             c.DeleteQueue: (administration.check_delete, administration.delete_queue),
+            c.DeleteUnused: (None, self.sweeper.delete_unused),
             c.StoreSpace: (None, self.resource_alarms.store_space),
             c.ClockStepped: (None, self._clock_stepped),
         }

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+#: queues about which the others are asked at a time
+MOST_UNUSED: Final = 500
 
 
 class Usage(NamedTuple):
@@ -26,6 +29,8 @@ class ClusterUsage:
         self.brokers: Callable[[], int] = lambda: 1
         #: the names of all others, linked or not: this broker does not show the messages that they own
         self.others: Callable[[], list[str]] = list
+        #: queues without use here that are deleted unless others use them; None: nobody has to be asked
+        self.unused: dict[str, None] | None = None
         #: destinations that others use more than before, and whose own messages may have to make room
         self.grown: set[str] = set()
 

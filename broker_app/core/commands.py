@@ -578,6 +578,13 @@ class DeleteQueue:
 
 
 @dataclass(slots=True)
+class DeleteUnused:
+    """Delete queues that have no use here, after other brokers have said that they do not use them."""
+
+    addresses: Sequence[str]
+
+
+@dataclass(slots=True)
 class StoreSpace:
     """Set how many bytes of messages the journal has space for, in addition to those of this run; None when
     that is more than enough."""
@@ -638,5 +645,6 @@ Command = (
     | CreateQueue
     | DeleteQueue
     | StoreSpace
+    | DeleteUnused
     | ClockStepped
 )

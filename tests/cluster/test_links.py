@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
+from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
@@ -26,22 +28,32 @@ class Noting(Cluster):
         super().__init__(engine, settings, lambda: self.clients_here)
         self.clients_here = 0
         self.noted: list[f.Availability] = []
+        #: what this broker has said not to use
+        self.unused_here: list[list[str]] = []
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         super().availability(link, frame)
         self.noted.append(frame)
 
+    def receive_unused(self, link: Link, frame: f.AskUnused | f.Unused) -> None:
+        super().receive_unused(link, frame)
+        if isinstance(frame, f.AskUnused):
+            is_used = self._engine.broker.sweeper.is_used
+            self.unused_here.append([one for one in frame.addresses if not is_used(one)])
+
 
 @contextlib.asynccontextmanager
 async def two_clusters(
-    first_journal: MemoryJournal | None = None,
+    first_journal: MemoryJournal | None = None, **limits: int
 ) -> AsyncIterator[list[tuple[Engine, Noting]]]:
     """Two brokers that begin to dial each other in the same turn of the loop."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     addresses = ["{}:{}".format(*listener.getsockname()) for listener in listeners]
     brokers = []
     for at, address in enumerate(addresses):
-        engine = Engine(Broker(), (not at and first_journal) or MemoryJournal())
+        engine = Engine(
+            Broker(limits=replace(Limits(), **limits)), (not at and first_journal) or MemoryJournal()
+        )
         engine.recover()
         settings = ClusterSettings(
             name=f"b{at + 1}",
@@ -134,6 +146,31 @@ async def test_an_acknowledgement_is_refused_when_its_owner_is_lost_before_it_sa
         await until(lambda: consumer.answers == ["unknown-delivery"])
         consumer.settle_next("second")  # its delivery is the owner's again
         await until(lambda: consumer.answers == 2 * ["unknown-delivery"])
+
+
+async def test_a_queue_without_use_is_deleted_only_when_its_messages_elsewhere_have_ended() -> None:
+    async with two_clusters(idle_queue_ms=1) as ((owner, first), (engine, second)):
+
+        def after_a_beat(is_so: Callable[[], bool]) -> bool:
+            for cluster in (first, second):
+                cluster.each_second()
+            return is_so()
+
+        def listed(of: Engine) -> bool:
+            return "/queue/orders" in of.broker.destinations.queues
+
+        envelope = Envelope("/queue/orders", b"", persistent=True)
+        owner.submit(c.Publish(Peer(InnerReceiver()), [(envelope, b"1", None)]))
+        consumer = Consumer(engine)
+        await until(lambda: len(consumer.peer.unsettled) == 1)
+        engine.submit(c.Disconnect(consumer.peer))  # what it held is under way back to its owner
+        await until(lambda: after_a_beat(lambda: [] in first.unused_here))
+        assert listed(engine) and listed(owner)
+        last = Consumer(owner)
+        await until(lambda: len(last.peer.unsettled) == 1)
+        last.settle_next("done")
+        owner.submit(c.Disconnect(last.peer))
+        await until(lambda: after_a_beat(lambda: not (listed(engine) or listed(owner))))
 
 
 async def test_availability_is_sent_when_it_has_changed_and_addresses_when_they_have() -> None:

@@ -64,7 +64,7 @@ def browse(
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="maximum number of messages")] = 50,
     where: Annotated[str | None, typer.Option("--where", help=WHERE, show_default="all")] = None,
 ) -> None:
-    """Show the messages of a queue without consuming them; of a cluster, those of the broker that is asked."""
+    """Show the messages of a queue without consuming them; in a cluster, those that this broker owns."""
     from broker_app.cli.base.rest import queue_path
 
     given = invocation.of(ctx)

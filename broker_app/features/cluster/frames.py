@@ -14,6 +14,7 @@ from typing import Annotated, Final
 import msgspec
 
 from broker_app.base.refused import Refused
+from broker_app.core.cluster_usage import MOST_UNUSED
 from broker_app.core.records import Terms
 
 MIB: Final = 1024 * 1024
@@ -107,6 +108,20 @@ class SharedUse(_Frame):
     where that has changed."""
 
     entries: list[tuple[str, int, int, int]]
+
+
+class AskUnused(_Frame):
+    """Asks which of these queues are not used at the other broker."""
+
+    number: int
+    addresses: Annotated[list[str], msgspec.Meta(max_length=MOST_UNUSED)]
+
+
+class Unused(_Frame):
+    """The answer to the question of that number: those that are not."""
+
+    number: int
+    addresses: Annotated[list[str], msgspec.Meta(max_length=MOST_UNUSED)]
 
 
 # ---------------------------------------------------------------------- messages
@@ -263,6 +278,8 @@ Frame = (
     | Pong
     | Availability
     | SharedUse
+    | AskUnused
+    | Unused
     | Subscribe
     | Credit
     | Unsubscribe
