@@ -29,7 +29,7 @@ class ClusterUsage:
         self.brokers: Callable[[], int] = lambda: 1
         #: the names of all others, linked or not: this broker does not show the messages that they own
         self.others: Callable[[], list[str]] = list
-        #: queues without use here that are deleted unless others use them; None: nobody has to be asked
+        #: queues without use here that are deleted unless others use them; None: there are no others
         self.unused: dict[str, None] | None = None
         #: destinations that others use more than before, and whose own messages may have to make room
         self.grown: set[str] = set()

@@ -579,7 +579,7 @@ class DeleteQueue:
 
 @dataclass(slots=True)
 class DeleteUnused:
-    """Delete queues that have no use here, after other brokers have said that they do not use them."""
+    """Delete queues that have no use here, and that no other broker uses either."""
 
     addresses: Sequence[str]
 

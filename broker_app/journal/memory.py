@@ -139,7 +139,7 @@ class MemoryJournal:
 
     @property
     def is_committing(self) -> bool:
-        """Whether a batch waits for `release`."""
+        """True while a batch waits for `release`."""
         return self._pending is not None
 
     def release(self) -> None:

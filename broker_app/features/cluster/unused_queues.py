@@ -21,7 +21,7 @@ class UnusedQueues:
         self._engine = engine
         self._usage = engine.broker.cluster_usage
         self._usage.unused = {}
-        #: the last question: its number, who has not answered, and what nobody who has answered uses
+        #: the last question: its number, who has not answered, and what is used by none that has
         self._number = 0
         self._waiting: set[Link] = set()
         self._unused: set[str] = set()
@@ -59,7 +59,7 @@ class UnusedQueues:
             self._unused.clear()
 
     def _check(self) -> None:
-        """Delete what nobody uses, once all have answered."""
+        """Delete what no broker uses, once all have answered."""
         if not self._waiting and self._unused:
             self._engine.submit(DeleteUnused(sorted(self._unused)))
             self._unused = set()
