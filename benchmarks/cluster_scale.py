@@ -103,6 +103,9 @@ class Member:
     def receive_use(self, link: Link, frame: f.SharedUse) -> None:
         raise AssertionError("no limits are shared here")
 
+    def receive_unused(self, link: Link, frame: f.AskUnused | f.Unused) -> None:
+        raise AssertionError("no queue is without use here")
+
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         raise AssertionError("there are no channels here")
 

@@ -40,6 +40,7 @@ from broker_app.core.outcome import DEAD, DUE, LANE, REPLAY, Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.publisher import Publisher
 from broker_app.core.remote_messages import RemoteMessages
+from broker_app.core.remote_receipts import RemoteReceipts
 from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.selective.delivery import SelectiveDelivery
@@ -87,12 +88,15 @@ class Broker:
         dead_letters = DeadLetters(turn, destinations, store, name)
         selective = self.selective = SelectiveDelivery(turn, store)
         self.remote = RemoteMessages(turn, destinations, store, selective, self.unsettled.leases)
+        self.remote_receipts = RemoteReceipts(turn)
         self.dispatcher = Dispatcher(
             turn, destinations, store, dead_letters, selective, self.unsettled.leases, self.remote
         )
         topic_delivery = TopicDelivery(turn, destinations, store, selective, self.histories)
         consumers = Consumers(store, selective)
-        self.deliveries = Deliveries(turn, store, dead_letters, selective, consumers, self.unsettled)
+        self.deliveries = Deliveries(
+            turn, store, dead_letters, selective, consumers, self.unsettled, self.remote_receipts
+        )
         self.durables = DurableSubscriptions(
             turn, self.accounts, destinations, store, consumers, self.unsettled
         )
@@ -129,7 +133,8 @@ class Broker:
             turn, destinations, store, self.publisher, self.admission, self.resource_alarms
         )
         self.transactions = Transactions(
-            turn, self.accounts, destinations, self.deliveries, self.admission, self._execute
+            *(turn, self.accounts, destinations, self.deliveries, self.admission, self.remote_receipts),
+            self._execute,
         )
         transfers = Transfers(
             *(turn, destinations, store, self.scheduler, selective, self.unsettled),
@@ -157,6 +162,7 @@ class Broker:
                 self.subscriptions.check_slow_consumers,
                 self.destination_limits.check_shared,
             ),
+            self.cluster_usage,
         )
         self._commands = self._table(transfers, chosen, administration, damaged)
         #: commands that were left when the deadline had passed
@@ -185,7 +191,8 @@ class Broker:
             c.DeliverRemote: (None, self.remote.deliver),
             c.PublishRemote: (None, self.publisher.publish_remote),
             c.ReturnRemote: (None, self.remote.give_back_old),
-            c.EndOrigin: (None, self.remote.end_origin),
+            c.EndOrigin: (None, self._end_origin),
+            c.RemoteRecorded: (None, self.remote_receipts.recorded),
             c.CreateSubscription: (self.durables.check_create, self.durables.create),
             c.DeleteSubscription: (subscriptions.check_delete_durable, subscriptions.delete_durable),
             c.Settle: (deliveries.check_tags, deliveries.settle),
@@ -219,6 +226,7 @@ class Broker:
             c.Reconfigure: (None, administration.reconfigure),
             c.CreateQueue: (administration.check_create, administration.create_queue),
             c.DeleteQueue: (administration.check_delete, administration.delete_queue),
+            c.DeleteUnused: (None, self.sweeper.delete_unused),
             c.StoreSpace: (None, self.resource_alarms.store_space),
             c.ClockStepped: (None, self._clock_stepped),
         }
@@ -356,8 +364,12 @@ class Broker:
             self.turn.forget(peer)
         if not self.subscriptions.end_all(peer):
             return c.Disconnect(peer, receipt, command.abandon, goes_on=True)
-        self.turn.accept(peer, receipt)
+        self.remote_receipts.disconnect(c.Disconnect(peer, receipt, command.abandon))
         return None
+
+    def _end_origin(self, command: c.EndOrigin) -> None:
+        self.remote.end_origin(command)
+        self.remote_receipts.origin_ended(command.origin)
 
     def _end_all(self, peer: Peer) -> None:
         """End all that a peer has, at once."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+#: queues about which the others are asked at a time
+MOST_UNUSED: Final = 500
 
 
 class Usage(NamedTuple):
@@ -24,6 +27,10 @@ class ClusterUsage:
         self._of: dict[str, Usage] = {}
         #: the number of brokers of the cluster, with this one
         self.brokers: Callable[[], int] = lambda: 1
+        #: the names of all others, linked or not: this broker does not show the messages that they own
+        self.others: Callable[[], list[str]] = list
+        #: queues without use here that are deleted unless others use them; None: there are no others
+        self.unused: dict[str, None] | None = None
         #: destinations that others use more than before, and whose own messages may have to make room
         self.grown: set[str] = set()
 

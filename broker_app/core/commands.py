@@ -190,15 +190,25 @@ class EndOrigin:
 
 
 @dataclass(slots=True)
+class RemoteRecorded:
+    """Another broker has recorded all that was reported to it before this question of `Origin.ask`."""
+
+    origin: Origin
+    question: int
+
+
+@dataclass(slots=True)
 class Settle:
     """Acknowledge deliveries by tag; with `cumulative`, all earlier ones of the same subscription as well;
-    with `lenient`, without those that are not unsettled any more."""
+    with `lenient`, without those that are not unsettled any more. `origins` own messages that former parts of
+    this command have acknowledged."""
 
     peer: Peer
     tags: Sequence[int]
     cumulative: bool = False
     receipt: Any = None
     lenient: bool = False
+    origins: frozenset[Origin] = frozenset()
 
 
 @dataclass(slots=True)
@@ -568,6 +578,13 @@ class DeleteQueue:
 
 
 @dataclass(slots=True)
+class DeleteUnused:
+    """Delete queues that have no use here, and that no other broker uses either."""
+
+    addresses: Sequence[str]
+
+
+@dataclass(slots=True)
 class StoreSpace:
     """Set how many bytes of messages the journal has space for, in addition to those of this run; None when
     that is more than enough."""
@@ -593,6 +610,7 @@ Command = (
     | PublishRemote
     | ReturnRemote
     | EndOrigin
+    | RemoteRecorded
     | CreateSubscription
     | DeleteSubscription
     | Settle
@@ -627,5 +645,6 @@ Command = (
     | CreateQueue
     | DeleteQueue
     | StoreSpace
+    | DeleteUnused
     | ClockStepped
 )

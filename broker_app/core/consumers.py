@@ -22,6 +22,7 @@ class Consumers:
         queue = subscription.queue
         self._selective.add_consumer(subscription)
         queue.consumers[subscription] = None
+        queue.remote_consumers += subscription.remote
         subscription.watched |= queue.counts
         if subscription.exclusive:
             queue.exclusive[subscription] = None
@@ -33,6 +34,7 @@ class Consumers:
         """Remove a consumer from its queue."""
         queue = subscription.queue
         del queue.consumers[subscription]
+        queue.remote_consumers -= subscription.remote
         if subscription.selector_group is not None:
             self._selective.remove_consumer(subscription)
         if subscription.exclusive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappush
 from typing import NamedTuple
 
@@ -15,8 +15,10 @@ from broker_app.core.delayed_redelivery import retry_delay_ms
 from broker_app.core.header_block import headers
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
-from broker_app.core.model import Queue, Subscription
+from broker_app.core.model import Peer, Queue, Subscription
+from broker_app.core.origin import Origin, RemoteMessage
 from broker_app.core.outcome import DEAD, Fetch
+from broker_app.core.remote_receipts import RemoteReceipts
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
@@ -45,6 +47,7 @@ class Deliveries:
         selective: SelectiveDelivery,
         consumers: Consumers,
         unsettled: UnsettledDeliveries,
+        remote_receipts: RemoteReceipts,
     ) -> None:
         self._turn = turn
         self._store = store
@@ -52,6 +55,7 @@ class Deliveries:
         self._selective = selective
         self._consumers = consumers
         self._unsettled = unsettled
+        self._remote_receipts = remote_receipts
         self._leases = unsettled.leases
         self._delayed = unsettled.delayed
         #: by position, messages held by `_delayed` that become dead letters once their bodies are read
@@ -67,9 +71,10 @@ class Deliveries:
     def settle(self, command: c.Settle, tags: Sequence[int]) -> c.Settle | None:
         """Acknowledge deliveries. Returns the rest when there are many."""
         peer, receipt = command.peer, command.receipt
+        origins = command.origins if receipt is None else command.origins | self.origins_of(peer, tags)
         rest = None
         if len(tags) > MOST_TAGS:
-            rest = c.Settle(peer, tags[MOST_TAGS:], receipt=receipt, lenient=True)
+            rest = c.Settle(peer, tags[MOST_TAGS:], receipt=receipt, lenient=True, origins=origins)
             tags, receipt = tags[:MOST_TAGS], None
         unsettled, acknowledge = peer.unsettled, self._store.acknowledge
         for tag in tags:
@@ -94,8 +99,16 @@ class Deliveries:
             subscription.queue.samples.processing_ms.append(held_ms)
             subscription.processing_ms.append(held_ms)
             subscription.probe_tag = 0
-        self._turn.accept(peer, receipt)
+        self._remote_receipts.accept(peer, receipt, origins)
         return rest
+
+    @staticmethod
+    def origins_of(peer: Peer, tags: Iterable[int]) -> frozenset[Origin]:
+        """The other brokers that own messages of these unsettled deliveries, and record how they end."""
+        held = (peer.unsettled[tag][1] for tag in tags)
+        return frozenset(
+            message.origin for message in held if isinstance(message, RemoteMessage) and message.origin_tag
+        )
 
     def _watched_ends(self, subscription: Subscription, tag: int, message: Message) -> None:
         """Update the lease, the bytes and the message group of a delivery that is settled."""
@@ -113,6 +126,7 @@ class Deliveries:
     def return_(self, command: c.Return, tags: Sequence[int]) -> None:
         """Return deliveries that were not consumed."""
         peer = command.peer
+        origins = frozenset[Origin]() if command.receipt is None else self.origins_of(peer, tags)
         for tag in tags:
             subscription, message = peer.unsettled.pop(tag)
             self._leases.end(peer, tag)
@@ -129,7 +143,7 @@ class Deliveries:
                     if subscription.remote:
                         _mark(subscription.queue, message)
                     self._back_to_place(subscription.queue, message)
-        self._turn.accept(peer, command.receipt)
+        self._remote_receipts.accept(peer, command.receipt, origins)
 
     def retry_delayed(self, command: c.RetryDelayed) -> None:
         """End the wait of the returned messages of a queue."""

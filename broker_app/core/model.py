@@ -561,6 +561,7 @@ class Queue:
         "released",
         "remote",
         "remote_bytes",
+        "remote_consumers",
         "remote_unsettled",
         "samples",
         "selective",
@@ -605,6 +606,8 @@ class Queue:
         #: the named subscription whose messages wait here, None for queues that clients can address
         self.named: NamedSubscription | None = None
         self.unsettled = 0
+        #: those of its consumers that are other brokers
+        self.remote_consumers = 0
         #: messages of other brokers that wait for a consumer here; None while there are none
         self.remote: deque[Any] | None = None
         #: those that are unsettled, and their bytes; no limit counts them

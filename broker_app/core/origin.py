@@ -50,17 +50,26 @@ class Origin:
     """The other broker, over one connection: it takes `acked` and `returned` when its `peer` is flushed.
     `schedule_flush` is that of the turn."""
 
-    __slots__ = ("_schedule_flush", "acked", "ended", "peer", "returned", "waiting")
+    __slots__ = ("_schedule_flush", "acked", "ended", "peer", "question", "returned", "waiting")
 
     def __init__(self, peer: Peer, schedule_flush: Callable[[Peer], None]) -> None:
         self.peer = peer
         self._schedule_flush = schedule_flush
         self.acked: list[int] = []
         self.returned: list[ReturnedDelivery] = []
+        #: the last question whether all reports before it are recorded
+        self.question = 0
         #: the number of its messages that wait for a consumer here
         self.waiting = 0
         #: whether its connection has ended: its messages are delivered again by their owner
         self.ended = False
+
+    def ask(self) -> int:
+        """Ask whether all that was reported before is recorded; returns the number of the question. Its
+        answer is one to all before it."""
+        self.question += 1
+        self._schedule_flush(self.peer)
+        return self.question
 
     def acknowledge(self, message: RemoteMessage) -> None:
         """Report that a message was acknowledged."""

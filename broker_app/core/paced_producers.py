@@ -21,6 +21,9 @@ SHORT: Final = 256
 ACKED: Final = 1.5
 #: ms that it waits for them at most, for each message; so it still sends 10,000 a second
 WAIT_MS: Final = 0.1
+#: the same across a link of a cluster, and at least: acknowledgements take two more turns of two brokers
+ACROSS_WAIT_MS: Final = 0.3
+ACROSS_MS: Final = 20
 #: ms without pacing after consumers have not got on within that time: at first, and after further times
 FREE_MS: Final = 100
 MOST_FREE_MS: Final = 10_000
@@ -68,9 +71,10 @@ class PacedProducers:
             return
         if queue not in self.queues:
             self.queues[queue] = pace
-            pace.until_acked, pace.until_ms = queue.counters.acked, now_ms + 1
+            pace.until_acked = queue.counters.acked
+            pace.until_ms = now_ms + (ACROSS_MS if queue.remote_consumers else 1)
         pace.until_acked += ACKED * count
-        pace.until_ms += WAIT_MS * count
+        pace.until_ms += (ACROSS_WAIT_MS if queue.remote_consumers else WAIT_MS) * count
         pace.waiting.add(peer)
         self._note_next()
         self._paced.add(peer)

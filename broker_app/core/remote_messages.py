@@ -219,7 +219,7 @@ class RemoteMessages:
 
 def _has_local(queue: Queue) -> bool:
     """Return whether a queue has a consumer of this broker."""
-    return any(not subscription.remote for subscription in queue.consumers)
+    return len(queue.consumers) > queue.remote_consumers
 
 
 def _first_local(available: Rotation) -> Subscription | None:

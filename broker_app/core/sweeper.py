@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heapify
 
+from broker_app.core import commands as c
+from broker_app.core.cluster_usage import MOST_UNUSED, ClusterUsage
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.dedup import DedupWindows
 from broker_app.core.deliveries import Deliveries
@@ -40,6 +42,7 @@ class Sweeper:
         dedup_windows: DedupWindows,
         unsettled: UnsettledDeliveries,
         each_second: Sequence[Callable[[], None]],
+        cluster_usage: ClusterUsage,
     ) -> None:
         self._turn = turn
         self._destinations = destinations
@@ -52,6 +55,7 @@ class Sweeper:
         self._dedup_windows = dedup_windows
         self._unsettled = unsettled
         self._each_second = each_second
+        self._cluster_usage = cluster_usage
         self.sweep_ms = 0
         #: queues that the present sweep has not checked yet
         self._unswept: list[Queue] = []
@@ -103,23 +107,48 @@ class Sweeper:
         self.sweep_ms = self._turn.now_ms + (SLICE_MS if self._unswept else SWEEP_MS)
 
     def _delete_idle(self, queue: Queue) -> None:
-        if (
-            queue.consumers
-            or queue.unsettled
-            or queue.depth
-            or queue.named
-            or not queue.durable
-            or queue.address in self._scheduler.schedules
-            or queue.address in self._turn.policies.exact
-            or queue.address in self._store.taps
-            or queue.address == SYNC_ADDRESS
-        ):
+        if self._is_kept(queue):
             queue.idle_since_ms = 0
         elif not queue.idle_since_ms:
             queue.idle_since_ms = self._turn.now_ms
         elif 0 < self._turn.limits.idle_queue_ms <= self._turn.now_ms - queue.idle_since_ms:
-            del self._destinations.queues[queue.address]
-            self._turn.emit_destination(DestinationDeleted(queue.address, UNUSED))
+            unused = self._cluster_usage.unused
+            if unused is None:
+                self._delete(queue)
+            elif len(unused) < MOST_UNUSED:
+                unused[queue.address] = None
+                queue.idle_since_ms = self._turn.now_ms  # others are asked again after that time
+
+    def delete_unused(self, command: c.DeleteUnused) -> None:
+        """Delete queues that no broker uses, unless they are used meanwhile."""
+        for address in command.addresses:
+            queue = self._destinations.queues.get(address)
+            if queue is not None and not self._is_kept(queue):
+                self._delete(queue)
+
+    def _delete(self, queue: Queue) -> None:
+        del self._destinations.queues[queue.address]
+        self._turn.emit_destination(DestinationDeleted(queue.address, UNUSED))
+
+    def _is_kept(self, queue: Queue) -> bool:
+        """Return whether a queue is used, or is there without use."""
+        return bool(
+            queue.consumers
+            or self._holds(queue)
+            or queue.named
+            or not queue.durable
+            or queue.address in self._turn.policies.exact
+            or queue.address in self._store.taps
+            or queue.address == SYNC_ADDRESS
+        )
+
+    def is_used(self, address: str) -> bool:
+        """Return whether a queue has messages or consumers of this broker, for others who ask."""
+        queue = self._destinations.queues.get(address)
+        return queue is not None and (len(queue.consumers) > queue.remote_consumers or self._holds(queue))
+
+    def _holds(self, queue: Queue) -> bool:
+        return bool(queue.unsettled or queue.depth or queue.address in self._scheduler.schedules)
 
     def _forget_old_ids(self) -> None:
         found = self._dedup_windows.next_to_sweep()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
@@ -13,6 +13,8 @@ from broker_app.core.deliveries import Deliveries
 from broker_app.core.destinations import Destinations
 from broker_app.core.message import OVERHEAD_BYTES
 from broker_app.core.model import Peer
+from broker_app.core.origin import Origin
+from broker_app.core.remote_receipts import RemoteReceipts
 from broker_app.core.transaction import Transaction
 from broker_app.core.turn import Turn
 
@@ -29,6 +31,7 @@ class Transactions:
         destinations: Destinations,
         deliveries: Deliveries,
         admission: Admission,
+        remote_receipts: RemoteReceipts,
         execute: Callable[[c.Command], Iterator[None]],
     ) -> None:
         self._turn = turn
@@ -36,6 +39,7 @@ class Transactions:
         self._destinations = destinations
         self._deliveries = deliveries
         self._admission = admission
+        self._remote_receipts = remote_receipts
         self._execute = execute
         #: bytes that open transactions hold
         self.enlisted_bytes = 0
@@ -123,7 +127,7 @@ class Transactions:
             transaction = self._end(peer, command.transaction)
             if transaction is None:
                 raise _no_transaction(command.transaction)
-            yield from self._check(peer, command.transaction, transaction)
+            origins = yield from self._check(peer, command.transaction, transaction)
         except Exception as error:
             turn.refuse(peer, command.receipt, error)
             return
@@ -132,20 +136,25 @@ class Transactions:
             yield from self._execute(enlisted)
         for failure in turn.out.failures[failures:]:
             raise failure.error  # the others are done, and a transaction is atomic
-        turn.accept(peer, command.receipt)
+        self._remote_receipts.accept(peer, command.receipt, origins)
 
-    def _check(self, peer: Peer, name: str, transaction: Transaction) -> Iterator[None]:
-        """Refused unless a transaction can be committed."""
+    def _check(
+        self, peer: Peer, name: str, transaction: Transaction
+    ) -> Generator[None, None, frozenset[Origin]]:
+        """Refused unless a transaction can be committed; the other brokers that own messages it settles."""
         try:
             if transaction.rollback_only is not None:
                 raise transaction.rollback_only
-            yield from self._check_all(peer, transaction.commands)
+            return (yield from self._check_all(peer, transaction.commands))
         except Refused as refusal:
             detail = f"transaction {name!r} was rolled back: {refusal.detail}"
             raise Refused(refusal.code, detail, **refusal.facts) from refusal
 
-    def _check_all(self, peer: Peer, enlisted: Sequence[c.Command]) -> Iterator[None]:
-        """Refused when any command of a transaction cannot be carried out."""
+    def _check_all(
+        self, peer: Peer, enlisted: Sequence[c.Command]
+    ) -> Generator[None, None, frozenset[Origin]]:
+        """Refused when any command of a transaction cannot be carried out; the brokers that own the messages
+        it settles."""
         settled: set[int] = set()
         needs: dict[str, c.Need] = {}
         for command in enlisted:
@@ -162,6 +171,7 @@ class Transactions:
                 settled.update(self._deliveries.check_tags(command))
             yield
         yield from self._admission.check_room(peer, needs)
+        return self._deliveries.origins_of(peer, settled)
 
     def mark_rollback_only(self, command: c.MarkRollbackOnly) -> None:
         """Have the commit of a transaction refused."""

@@ -137,6 +137,11 @@ class MemoryJournal:
         if not self.hold:
             self.release()
 
+    @property
+    def is_committing(self) -> bool:
+        """True while a batch waits for `release`."""
+        return self._pending is not None
+
     def release(self) -> None:
         """Let the batch that waits become durable."""
         assert self._pending is not None, "no batch waits"

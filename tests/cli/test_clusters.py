@@ -11,6 +11,9 @@ import pytest
 import uvicorn
 
 from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK, USAGE
+from broker_app.core.commands import Publish
+from broker_app.core.message import Envelope
+from broker_app.core.model import InnerReceiver, Peer
 from broker_app.features.cluster.change_record import DESTINATION, Change
 from broker_app.features.cluster.replicated_record import KeeperSettings
 from tests.cli.conftest import CommandLine, Result
@@ -30,7 +33,10 @@ class Served:
         self._command_line = command_line
 
     async def mom(self, *words: str) -> Result:
-        return await asyncio.to_thread(self._command_line, "cluster", *words)
+        return await self.command("cluster", *words)
+
+    async def command(self, *words: str) -> Result:
+        return await asyncio.to_thread(self._command_line, *words)
 
 
 @pytest.fixture
@@ -81,6 +87,17 @@ async def test_a_cluster_is_shown_by_its_brokers_links_and_consumers(served: Ser
     assert consumers.rows == [
         ["address", "broker", "consumers", "credit", "selector"], ["/queue/orders", "b2", "3", "100", ""]
     ]  # fmt: skip
+
+
+async def test_browse_names_the_brokers_whose_messages_it_does_not_show(served: Served) -> None:
+    envelope = Envelope("/queue/orders", b"", persistent=True)
+    served.rest.engine.submit(Publish(Peer(InnerReceiver()), [(envelope, b"one", None)]))
+    alone = await served.command("browse", "orders")
+    assert (alone.code, "not shown" in alone.err, "one" in alone.out) == (OK, False, True)
+    served.rest.engine.broker.cluster_usage.others = lambda: ["b2", "b3"]
+    found = await served.command("browse", "orders")
+    assert (found.code, "one" in found.out) == (OK, True)
+    assert "not shown: what b2, b3 own" in found.err
 
 
 async def test_the_change_record_is_listed_backed_up_restored_and_compacted(

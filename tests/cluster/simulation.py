@@ -130,7 +130,7 @@ class Consumer:
     def settle(self, tags: list[int]) -> None:
         """Acknowledge deliveries."""
         bodies = [self.client.peer.unsettled[tag][1].body for tag in tags]
-        self.client.settle(*tags)
+        self.client.stage.decide(c.Settle(self.client.peer, tags))  # a receipt would wait for the owners
         self._world.acked.update(bodies)
 
     def leave(self) -> None:
@@ -217,7 +217,8 @@ class Simulation:
 
     def _nack(self) -> None:
         if found := self._held():
-            found[0].client.give_back(*found[1])
+            client, tags = found[0].client, found[1]
+            client.stage.decide(c.Return(client.peer, tags))
 
     def _transaction(self) -> None:
         if not (found := self._held()):
@@ -227,7 +228,7 @@ class Simulation:
         client.do(c.Begin(client.peer, "t"))
         client.do(c.Enlist(client.peer, "t", c.Settle(client.peer, tags)))
         if self.random.random() < 0.5:
-            client.do(c.Commit(client.peer, "t"))
+            client.stage.decide(c.Commit(client.peer, "t"))
             self.acked.update(bodies)
         else:
             client.do(c.Abort(client.peer, "t"))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
+from broker_app.core.limits import Limits
+from broker_app.core.message import Envelope
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
@@ -24,20 +28,32 @@ class Noting(Cluster):
         super().__init__(engine, settings, lambda: self.clients_here)
         self.clients_here = 0
         self.noted: list[f.Availability] = []
+        #: what this broker has said not to use
+        self.unused_here: list[list[str]] = []
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         super().availability(link, frame)
         self.noted.append(frame)
 
+    def receive_unused(self, link: Link, frame: f.AskUnused | f.Unused) -> None:
+        super().receive_unused(link, frame)
+        if isinstance(frame, f.AskUnused):
+            is_used = self._engine.broker.sweeper.is_used
+            self.unused_here.append([one for one in frame.addresses if not is_used(one)])
+
 
 @contextlib.asynccontextmanager
-async def two_clusters() -> AsyncIterator[list[tuple[Engine, Noting]]]:
+async def two_clusters(
+    first_journal: MemoryJournal | None = None, **limits: int
+) -> AsyncIterator[list[tuple[Engine, Noting]]]:
     """Two brokers that begin to dial each other in the same turn of the loop."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     addresses = ["{}:{}".format(*listener.getsockname()) for listener in listeners]
     brokers = []
     for at, address in enumerate(addresses):
-        engine = Engine(Broker(), MemoryJournal())
+        engine = Engine(
+            Broker(limits=replace(Limits(), **limits)), (not at and first_journal) or MemoryJournal()
+        )
         engine.recover()
         settings = ClusterSettings(
             name=f"b{at + 1}",
@@ -69,6 +85,92 @@ async def test_of_two_connections_that_cross_one_is_kept_and_both_brokers_know_i
         await until(lambda: [one.broker for one in second.report().interest] == ["b1"])
         assert [link.state for one in (first, second) for link in one.report().links] == ["up", "up"]
         assert second.report(interest=False).interest == []
+
+
+class Consumer(InnerReceiver):
+    """Consumes what broker b2 has; `answers` are its receipts and the codes of refusals."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.peer = Peer(self)
+        self.answers: list[object] = []
+        engine.submit(c.Subscribe(self.peer, "1", "/queue/orders", c.INDIVIDUAL, credit=10))
+
+    def flush(self, peer: Peer) -> None:
+        self.answers += [*peer.receipts, *(refusal.code for _, refusal in peer.refusals)]
+        for taken in (peer.receipts, peer.refusals, peer.deliveries):
+            taken.clear()
+
+    def settle_next(self, receipt: str) -> None:
+        """Acknowledge the oldest delivery."""
+        self._engine.submit(c.Settle(self.peer, [next(iter(self.peer.unsettled))], receipt=receipt))
+
+
+@contextlib.asynccontextmanager
+async def delivered_elsewhere() -> AsyncIterator[tuple[MemoryJournal, Cluster, Consumer]]:
+    """Two messages of b1, delivered to a consumer at b2; with the journal of b1, and its cluster."""
+    journal = MemoryJournal()
+    async with two_clusters(journal) as ((owner, cluster), (engine, _)):
+        envelope = Envelope("/queue/orders", b"", persistent=True)
+        owner.submit(c.Publish(Peer(InnerReceiver()), [(envelope, b"1", None), (envelope, b"2", None)]))
+        consumer = Consumer(engine)
+        await until(lambda: len(consumer.peer.unsettled) == 2)
+        journal.hold = True
+        try:
+            yield journal, cluster, consumer
+        finally:
+            journal.hold = False
+            if journal.is_committing:
+                journal.release()
+
+
+async def test_an_acknowledgement_is_confirmed_when_the_broker_that_owns_the_message_has_recorded_it() -> (
+    None
+):
+    async with delivered_elsewhere() as (journal, cluster, consumer):
+        consumer.settle_next("first")
+        await until(lambda: journal.is_committing)
+        cluster.each_second()
+        await answered(cluster)
+        assert consumer.answers == []
+        journal.release()
+        await until(lambda: consumer.answers == ["first"])
+
+
+async def test_an_acknowledgement_is_refused_when_its_owner_is_lost_before_it_says_that_it_has_it() -> None:
+    async with delivered_elsewhere() as (journal, cluster, consumer):
+        consumer.settle_next("first")
+        await until(lambda: journal.is_committing)
+        for link in cluster.members.links():
+            link.close(Refused("test", "the link is cut"))
+        await until(lambda: consumer.answers == ["unknown-delivery"])
+        consumer.settle_next("second")  # its delivery is the owner's again
+        await until(lambda: consumer.answers == 2 * ["unknown-delivery"])
+
+
+async def test_a_queue_without_use_is_deleted_only_when_its_messages_elsewhere_have_ended() -> None:
+    async with two_clusters(idle_queue_ms=1) as ((owner, first), (engine, second)):
+
+        def after_a_beat(is_so: Callable[[], bool]) -> bool:
+            for cluster in (first, second):
+                cluster.each_second()
+            return is_so()
+
+        def listed(of: Engine) -> bool:
+            return "/queue/orders" in of.broker.destinations.queues
+
+        envelope = Envelope("/queue/orders", b"", persistent=True)
+        owner.submit(c.Publish(Peer(InnerReceiver()), [(envelope, b"1", None)]))
+        consumer = Consumer(engine)
+        await until(lambda: len(consumer.peer.unsettled) == 1)
+        engine.submit(c.Disconnect(consumer.peer))  # what it held is under way back to its owner
+        await until(lambda: after_a_beat(lambda: [] in first.unused_here))
+        assert listed(engine) and listed(owner)
+        last = Consumer(owner)
+        await until(lambda: len(last.peer.unsettled) == 1)
+        last.settle_next("done")
+        owner.submit(c.Disconnect(last.peer))
+        await until(lambda: after_a_beat(lambda: not (listed(engine) or listed(owner))))
 
 
 async def test_availability_is_sent_when_it_has_changed_and_addresses_when_they_have() -> None:

@@ -276,3 +276,54 @@ async def test_a_large_message_and_one_with_all_headers_cross_unchanged(three: B
         assert first.body == large
         assert {name: second.headers[name] for name in headers} == headers
         assert second.headers["priority"] == "7"
+
+
+async def test_a_browser_shows_what_its_broker_owns_and_names_the_others(three: Brokers) -> None:
+    b1, _, b3 = three
+    async with b1.stomp() as producer:
+        await producer.send(QUEUE, b"of b1")
+    for node, shown in ((b1, ["of b1"]), (b3, ["of b3"])):
+        async with node.stomp() as client:
+            if node is b3:
+                await client.send(QUEUE, b"of b3")
+        others = sorted(each.name for each in three if each is not node)
+        async with node.rest() as http:
+            page = (await http.get("/queues/orders/messages")).json()
+        assert [row["body"] for row in page["items"]] == shown
+        assert page["not_shown"] == others
+        async with node.stomp() as client, client.subscribe(QUEUE, headers={"browser": "true"}) as messages:
+            *found, end = await take(messages, 2, ack=False)
+        assert [message.body.decode() for message in found] == shown
+        assert end.headers["not-shown"] == ",".join(others)
+
+
+async def test_messages_of_a_group_that_are_sent_to_one_broker_go_to_one_consumer_in_order(
+    three: Brokers,
+) -> None:
+    clients = [node.stomp() for node in three]
+    got: list[tuple[int, bytes]] = []
+
+    async def consume(at: int) -> None:
+        async with clients[at].subscribe(QUEUE, credit=5) as messages:
+            async for message in messages:
+                got.append((at, message.body))
+                await message.ack()
+
+    async with clients[0], clients[1], clients[2]:
+        tasks = [asyncio.create_task(consume(at)) for at in range(3)]
+        await becomes(lambda: consumers(three[0]), 3)
+        sent = [b"%d %d" % (group, number) for number in range(60) for group in range(6)]
+        for body in sent:
+            await clients[0].send(QUEUE, body, headers={"JMSXGroupID": body.split()[0].decode()})
+
+        async def arrived() -> int:
+            return len(got)
+
+        await becomes(arrived, len(sent))
+        for task in tasks:
+            task.cancel()
+    for group in range(6):
+        of_group = [(at, body) for at, body in got if body.startswith(b"%d " % group)]
+        assert [body for _, body in of_group] == [body for body in sent if body.startswith(b"%d " % group)]
+        assert len({at for at, _ in of_group}) == 1
+    assert len({at for at, _ in got}) > 1

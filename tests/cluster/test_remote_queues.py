@@ -29,6 +29,13 @@ def delivery(id: bytes = b"id-1", tag: int = 1, time_ms: int = 1) -> f.RemoteDel
     return f.RemoteDelivery(1, tag, 0, 0, time_ms, 0, id, b"body")
 
 
+def received(frame: f.Deliver) -> f.Deliver:
+    """A frame as the other end of a link reads it."""
+    (found,) = f.Reader(f.USUAL_BYTES).feed(f.encode(frame))
+    assert isinstance(found, f.Deliver)
+    return found
+
+
 @pytest.fixture
 def stage() -> Stage:
     return Stage()
@@ -64,13 +71,14 @@ def test_a_usual_message_is_delivered(queues: RemoteQueues, stage: Stage) -> Non
         (envelope(), delivery(id=b"x" * 1_000)),
         (envelope(), delivery(tag=-1)),
         (envelope(), delivery(time_ms=1 << 60)),
+        (envelope(), f.RemoteDelivery(1, 1, 1, 0, 1, 0, b"id-1", b"the envelope of no message")),
     ],
 )
 def test_what_no_broker_sends_is_refused_before_the_core_sees_it(
     queues: RemoteQueues, stage: Stage, shared: f.SharedEnvelope, one: f.RemoteDelivery
 ) -> None:
     with pytest.raises(Refused):
-        queues.deliver(f.Deliver([shared], [one]))
+        queues.deliver(received(f.Deliver([shared], [one])))
     assert stage.queue("/queue/q").unsettled == 0
 
 

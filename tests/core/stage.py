@@ -19,6 +19,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Delivery, Peer, Queue, Subscription
+from broker_app.core.origin import Origin
 from broker_app.core.outcome import Fetch, Outcome
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.reasons import name_of
@@ -113,6 +114,9 @@ class Stage:
         self.loading = True
         #: bodies that are handed in at a time; the others are left, as if they were too large together
         self.read_at_once = 1 << 30
+        #: other brokers that own messages here, and have recorded at once what is reported to them
+        self.recording: list[Origin] = []
+        self._recorded: dict[Origin, int] = {}
 
     @property
     def now_ms(self) -> int:
@@ -145,6 +149,10 @@ class Stage:
         self._let_out(outcome)
         if self.loading:
             self.load()
+        for origin in self.recording:
+            if origin.question > self._recorded.get(origin, 0):
+                self._recorded[origin] = origin.question
+                self.decide(c.RemoteRecorded(origin, origin.question))
         return outcome
 
     def pass_time(self, ms: int) -> None:

@@ -73,6 +73,20 @@ def test_a_slow_consumer_slows_its_producer_for_moments_that_become_rarer(
     assert sum(waited[400:]) < 40
 
 
+def test_across_a_link_a_producer_waits_for_acknowledgements_that_come_later(stage: Stage) -> None:
+    producer, there = stage.client(), stage.client("another broker")
+    for _ in range(SHORT // WINDOW + 2):
+        send(producer)
+    producer.peer.connection = "1"
+    there.subscribe(Q, credit=WINDOW, remote=True)
+    send(producer)
+    stage.pass_time(30)  # a consumer here would have had its time
+    assert producer.throttled
+    for _ in range(2):
+        there.settle(*there.tags)
+    assert not producer.throttled
+
+
 def test_a_producer_that_consumes_as_well_never_waits(stage: Stage) -> None:
     client = stage.client()
     client.peer.connection = "1"

@@ -24,6 +24,7 @@ class Owner:
         self.stage = stage
         self.link = Client(stage, "b1")
         self.origin = Origin(self.link.peer, stage.broker.turn.schedule_flush)
+        stage.recording.append(self.origin)
         self.tag = 0
 
     def deliver(self, *bodies: bytes, address: str = QUEUE, group: str = "", block: bytes = b"") -> None:
@@ -188,14 +189,98 @@ def test_selectors_and_message_groups_choose_the_consumer(stage: Stage, owner: O
     assert sorted((len(red.take()), len(any_colour.take()))) == [0, 4]
 
 
-def test_after_the_connection_to_its_owner_a_message_is_settled_in_vain(stage: Stage, owner: Owner) -> None:
+def test_after_the_connection_to_its_owner_a_message_is_settled_in_vain_which_a_receipt_does_not_deny(
+    stage: Stage, owner: Owner
+) -> None:
     consumer = stage.client()
     consumer.subscribe(QUEUE, credit=1)
     owner.deliver(b"1", b"2")
     stage.decide(c.EndOrigin(owner.origin))
-    consumer.settle(*consumer.tags)
+    with pytest.raises(Refused, match="unknown-delivery"):
+        consumer.settle(*consumer.tags)
+    assert consumer.tags == []
     assert (owner.acked, owner.returned, consumer.take()) == ([], [], [b"1"])
     assert owner.origin.waiting == 0
+
+
+class TestReceipts:
+    """Receipts of settled messages, whose owner records that when the test says so."""
+
+    @pytest.fixture
+    def slow(self, stage: Stage, owner: Owner) -> Owner:
+        stage.recording.clear()
+        return owner
+
+    @pytest.fixture
+    def consumer(self, stage: Stage, slow: Owner) -> Client:
+        consumer = stage.client()
+        consumer.subscribe(QUEUE)
+        slow.deliver(b"1", b"2", b"3")
+        return consumer
+
+    def accepted(self, consumer: Client) -> list[object]:
+        return [receipt for receipt, _ in consumer.accepted if isinstance(receipt, str)]
+
+    def test_they_come_when_their_owner_has_recorded_them_and_all_before(
+        self, stage: Stage, slow: Owner, consumer: Client
+    ) -> None:
+        first, second, third = consumer.tags
+        stage.decide(c.Settle(consumer.peer, [first], receipt="1"))
+        stage.decide(c.Return(consumer.peer, [second], receipt="2"))
+        asked = slow.origin.question
+        stage.decide(c.Settle(consumer.peer, [third], receipt="3"))
+        assert self.accepted(consumer) == []
+        stage.decide(c.RemoteRecorded(slow.origin, asked))
+        assert self.accepted(consumer) == ["1", "2"]
+        stage.decide(c.RemoteRecorded(slow.origin, slow.origin.question))
+        assert self.accepted(consumer) == ["1", "2", "3"]
+
+    def test_one_of_messages_of_several_owners_waits_for_all(
+        self, stage: Stage, slow: Owner, consumer: Client
+    ) -> None:
+        other = Owner(stage)
+        stage.recording.clear()
+        other.deliver(b"4")
+        stage.decide(c.Settle(consumer.peer, consumer.tags, receipt="all"))
+        stage.decide(c.RemoteRecorded(slow.origin, slow.origin.question))
+        assert self.accepted(consumer) == []
+        stage.decide(c.RemoteRecorded(other.origin, other.origin.question))
+        assert self.accepted(consumer) == ["all"]
+
+    def test_they_are_refused_when_the_connection_to_the_owner_ends(
+        self, stage: Stage, slow: Owner, consumer: Client
+    ) -> None:
+        stage.decide(c.Settle(consumer.peer, consumer.tags, receipt="lost"))
+        stage.decide(c.EndOrigin(slow.origin))
+        (refused,) = consumer.refused
+        assert (refused[0], refused[1].code) == ("lost", "unknown-delivery")
+        stage.decide(c.RemoteRecorded(slow.origin, slow.origin.question))
+        assert self.accepted(consumer) == []
+
+    def test_a_disconnect_is_confirmed_after_them(self, stage: Stage, slow: Owner, consumer: Client) -> None:
+        stage.decide(c.Settle(consumer.peer, consumer.tags, receipt="last"))
+        stage.decide(c.Disconnect(consumer.peer, "bye"))
+        assert self.accepted(consumer) == []
+        stage.decide(c.RemoteRecorded(slow.origin, slow.origin.question))
+        assert self.accepted(consumer) == ["last", "bye"]
+
+    def test_a_commit_waits_for_the_owners_of_what_it_settles(
+        self, stage: Stage, slow: Owner, consumer: Client
+    ) -> None:
+        consumer.do(c.Begin(consumer.peer, "t"))
+        stage.decide(c.Enlist(consumer.peer, "t", c.Settle(consumer.peer, consumer.tags), None))
+        stage.decide(c.Commit(consumer.peer, "t", "done"))
+        assert self.accepted(consumer) == []
+        stage.decide(c.RemoteRecorded(slow.origin, slow.origin.question))
+        assert self.accepted(consumer) == ["done"]
+
+    def test_a_client_that_has_left_without_a_receipt_is_sent_none(
+        self, stage: Stage, slow: Owner, consumer: Client
+    ) -> None:
+        stage.decide(c.Settle(consumer.peer, consumer.tags, receipt="unheard"))
+        consumer.disconnect()
+        stage.decide(c.RemoteRecorded(slow.origin, slow.origin.question))
+        assert self.accepted(consumer) == []
 
 
 def test_local_messages_and_those_of_others_take_turns(stage: Stage, owner: Owner) -> None:

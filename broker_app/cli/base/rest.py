@@ -10,7 +10,7 @@ import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode
 
@@ -145,12 +145,19 @@ class Rest:
         except (OSError, http.client.HTTPException) as error:
             raise unreachable(self._target.url, *_reason(error)) from None
 
-    def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:
-        """Yield the items of a list, page by page, up to `limit`."""
+    def pages(
+        self,
+        path: str,
+        limit: int | None = None,
+        on_page: Callable[[dict[str, Any]], object] = dict,
+        **query: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the items of a list, page by page, up to `limit`; `on_page` is called with each page."""
         left = limit
         after = None
         while left is None or left > 0:
             page = self.get(path, after=after, limit=min(left or 500, 500), **query)
+            on_page(page)
             yield from page["items"]
             after = page["next"]
             if after is None:

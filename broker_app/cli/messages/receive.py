@@ -64,12 +64,19 @@ def browse(
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="maximum number of messages")] = 50,
     where: Annotated[str | None, typer.Option("--where", help=WHERE, show_default="all")] = None,
 ) -> None:
-    """Show the messages of a queue without consuming them."""
+    """Show the messages of a queue without consuming them; in a cluster, those that this broker owns."""
     from broker_app.cli.base.rest import queue_path
 
     given = invocation.of(ctx)
-    items = given.rest().pages(queue_path(queue, "messages"), limit=count, where=where)
+    others: dict[str, None] = {}
+
+    def note_others(page: dict[str, Any]) -> None:
+        others.update(dict.fromkeys(page["not_shown"]))
+
+    items = given.rest().pages(queue_path(queue, "messages"), limit=count, where=where, on_page=note_others)
     given.output.rows(_BROWSED, map(_with_body, items), whole=True)
+    if others:
+        given.output.say(f"not shown: what {', '.join(others)} own; ask each with --url to see it")
 
 
 def _check_exists(rest: Rest, queue: str) -> None:

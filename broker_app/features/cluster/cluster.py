@@ -33,6 +33,7 @@ from broker_app.features.cluster.report import (
 from broker_app.features.cluster.settings import difference, mismatch
 from broker_app.features.cluster.shared_limits import SharedLimits
 from broker_app.features.cluster.traffic import Traffic
+from broker_app.features.cluster.unused_queues import UnusedQueues
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,9 @@ class Cluster:
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
         self._shared_limits = SharedLimits(engine.broker)
+        self._unused_queues = UnusedQueues(engine)
         engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
+        engine.broker.cluster_usage.others = self._others
         self._refused: dict[str, str] = {}
         #: the journals of members that have failed which this broker serves
         self.adopted: Callable[[], list[AdoptedReport]] = list
@@ -204,6 +207,7 @@ class Cluster:
             if link.is_up:
                 for change in changes:
                     link.send(change)
+        self._unused_queues.ask([link for link in self.members.links() if link.is_up])
         for member in self.members.all():
             self._traffic.note(member.address or member.name, *_totals(member), now)
 
@@ -270,6 +274,7 @@ class Cluster:
         self._strangers.pop(link, None)
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
+        self._unused_queues.ended(link)
         if self.calls is not None:
             self.calls.link_ended(link)
         name = link.broker.name if link.broker is not None else ""
@@ -303,6 +308,13 @@ class Cluster:
         if link.broker is not None:
             self._shared_limits.receive(link.broker.name, frame)
 
+    def receive_unused(self, link: Link, frame: f.AskUnused | f.Unused) -> None:
+        """Answer which queues are not used here, or take the answer of another broker."""
+        if isinstance(frame, f.AskUnused):
+            self._unused_queues.asked(link, frame)
+        else:
+            self._unused_queues.answered(link, frame)
+
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         """Take what an application at another broker sends to one here."""
         if self.calls is not None:
@@ -324,6 +336,10 @@ class Cluster:
         return next((one.name for one in self.members.all() if one.address == keeper), keeper)
 
     # ------------------------------------------------------------------ reports
+
+    def _others(self) -> list[str]:
+        """The names of all other brokers; the address of one whose name is not known yet."""
+        return [member.name or member.address for member in self.members.all()]
 
     def set_quiesced(self, quiesced: bool) -> None:
         """Report to the other brokers whether this one refuses new clients."""

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 import msgspec
 
 from broker_app.base.refused import Refused
+from broker_app.core.cluster_usage import MOST_UNUSED
 from broker_app.core.records import Terms
 
 MIB: Final = 1024 * 1024
@@ -29,6 +30,9 @@ MOST_MESSAGES: Final = USUAL_BYTES // DELIVERY_BYTES + 1
 MOST_SETTLED: Final = 10_000
 MOST_FAILED: Final = 200
 _LENGTH = struct.Struct("!I")
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+#: milliseconds since 1970
+_Time = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
 
 class _Frame(msgspec.Struct, array_like=True, gc=False, tag=True):
@@ -106,6 +110,20 @@ class SharedUse(_Frame):
     entries: list[tuple[str, int, int, int]]
 
 
+class AskUnused(_Frame):
+    """Asks which of these queues are not used at the other broker."""
+
+    number: int
+    addresses: Annotated[list[str], msgspec.Meta(max_length=MOST_UNUSED)]
+
+
+class Unused(_Frame):
+    """The answer to the question of that number: those that are not."""
+
+    number: int
+    addresses: Annotated[list[str], msgspec.Meta(max_length=MOST_UNUSED)]
+
+
 # ---------------------------------------------------------------------- messages
 
 
@@ -161,11 +179,11 @@ class RemoteDelivery(msgspec.Struct, array_like=True, gc=False):
     settled. Times are milliseconds since 1970, that of expiry 0 for never."""
 
     number: int
-    tag: int
-    envelope: int
-    attempts: int
-    time_ms: int
-    expires_ms: int
+    tag: _Count
+    envelope: _Count
+    attempts: _Count
+    time_ms: _Time
+    expires_ms: _Time
     id: bytes
     body: bytes
 
@@ -201,6 +219,19 @@ class Settled(_Frame):
     acked: Annotated[list[int], msgspec.Meta(max_length=MOST_SETTLED)] = []
     returned: Annotated[list[int], msgspec.Meta(max_length=MOST_SETTLED)] = []
     failed: Annotated[list[Failed], msgspec.Meta(max_length=MOST_FAILED)] = []
+
+
+class Confirm(_Frame):
+    """Asks whether what was settled before is recorded; answered by `Confirmed` with the same number, which
+    is an answer to all before it."""
+
+    number: int
+
+
+class Confirmed(_Frame):
+    """The answer to `Confirm`."""
+
+    number: int
 
 
 class Record(_Frame):
@@ -247,12 +278,16 @@ Frame = (
     | Pong
     | Availability
     | SharedUse
+    | AskUnused
+    | Unused
     | Subscribe
     | Credit
     | Unsubscribe
     | NotSubscribed
     | Deliver
     | Settled
+    | Confirm
+    | Confirmed
     | Record
     | ChannelFrame
 )

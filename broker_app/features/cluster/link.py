@@ -54,6 +54,9 @@ class LinkOwner(Protocol):
     def receive_use(self, link: Link, frame: f.SharedUse) -> None:
         """Take what the other broker uses of shared limits."""
 
+    def receive_unused(self, link: Link, frame: f.AskUnused | f.Unused) -> None:
+        """Take a question, or an answer, about queues without use."""
+
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         """Take what applications at the other broker send to those here."""
 
@@ -210,6 +213,10 @@ class Link(asyncio.Protocol):
                 self.queues.deliver(frame)
             case f.Settled():
                 self.consumers.settled(frame)
+            case f.Confirm(number):
+                self.consumers.confirm(number)
+            case f.Confirmed(number):
+                self.queues.confirmed(number)
             case f.Subscribe():
                 self.consumers.subscribe(frame)
             case f.Credit():
@@ -229,6 +236,8 @@ class Link(asyncio.Protocol):
                 self._owner.availability(self, frame)
             case f.SharedUse():
                 self._owner.receive_use(self, frame)
+            case f.AskUnused() | f.Unused():
+                self._owner.receive_unused(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)
             case f.ChannelCall() | f.ChannelAnswer() | f.ChannelHandlers():

@@ -163,6 +163,10 @@ class RemoteConsumers(InnerReceiver):
             )
         self._check_room()
 
+    def confirm(self, number: int) -> None:
+        """Confirm what was settled before once it is recorded."""
+        self._engine.submit(c.Answer(self.peer, f.Confirmed(number)))
+
     def _settle(self, tags: list[int]) -> list[int]:
         """Those of the tags that were delivered and are not settled: they are, from now on."""
         sizes, known, settled = self._bytes, [], 0
@@ -207,7 +211,10 @@ class RemoteConsumers(InnerReceiver):
 
     def flush(self, peer: Peer) -> None:
         """Send what the engine has for the other broker."""
-        peer.receipts.clear()
+        receipts, peer.receipts = peer.receipts, []
+        confirmed = [receipt for receipt, _ in receipts if isinstance(receipt, f.Confirmed)]
+        if confirmed:
+            self._send(confirmed[-1])
         refusals, peer.refusals = peer.refusals, []
         for number, refusal in refusals:
             if isinstance(number, int) and self._forget(number):

@@ -27,9 +27,8 @@ from broker_app.features.cluster import frames as f
 PATIENCE_MS: Final = 100
 #: envelopes that are kept, so that sessions can keep what they made of them
 _KEPT_ENVELOPES: Final = 1_024
-#: the id of a message, which becomes a line of a frame, and milliseconds since 1970 that are not reached
+#: the id of a message, which becomes a line of a frame
 _ID: Final = re.compile(rb"[!-~]{1,200}")
-_MOST_MS: Final = 1 << 48
 _NUMBER = attrgetter("number")
 
 _Key = tuple[str, bytes, bool, int, str, str]
@@ -66,6 +65,8 @@ class RemoteQueues(InnerReceiver):
         self.received = self.returned = 0
         #: those that are not settled
         self.unsettled = 0
+        #: the last question of the core that was sent
+        self._asked = 0
 
     # ------------------------------------------------------------------ interest
 
@@ -206,6 +207,13 @@ class RemoteQueues(InnerReceiver):
         self.unsettled -= len(acked) + len(ended)
         for settled in f.settled(acked, returned, failed):
             self._send(settled)
+        if origin.question != self._asked:
+            self._asked = origin.question
+            self._send(f.Confirm(origin.question))
+
+    def confirmed(self, number: int) -> None:
+        """Note that the other broker has recorded what was reported to it before this question."""
+        self._engine.submit(c.RemoteRecorded(self._origin, number))
 
     def give_back_old(self) -> None:
         """Return what has waited too long for a consumer here."""
@@ -235,15 +243,11 @@ def _check_envelope(shared: f.SharedEnvelope) -> None:
 
 
 def _check_deliveries(deliveries: Sequence[f.RemoteDelivery], envelopes: int) -> None:
-    """Raise Refused for numbers and ids that no broker would send; so many `envelopes` came with them."""
+    """Raise Refused for ids that no broker would send, and for others than so many `envelopes`, which came
+    with them."""
     for one in deliveries:
-        if not (
-            _ID.fullmatch(one.id)
-            and one.envelope < envelopes
-            and min(one.tag, one.attempts, one.time_ms, one.expires_ms, one.envelope) >= 0
-            and max(one.time_ms, one.expires_ms) < _MOST_MS
-        ):
-            raise Refused("protocol-error", "a message came with numbers that no broker sends")
+        if one.envelope >= envelopes or not _ID.fullmatch(one.id):
+            raise Refused("protocol-error", "a message came with an id or an envelope that no broker sends")
 
 
 def _is_small(change: int, credit: int) -> bool:

@@ -158,6 +158,10 @@ _BROWSER_END: Final[Json] = {
     "message-id": {"const": browsers.END_ID},
     "destination": TEXT,
     "browser": {"const": "end"},
+    "not-shown": {
+        "type": "string",
+        "description": "the other brokers of the cluster, by comma: what they own is shown by them alone",
+    },
 }
 _ERROR: Final[Json] = {
     "message": TEXT,

@@ -185,4 +185,7 @@ class Browsers:
         named = [] if id in conversation.renderer.nameless else [("subscription", id)]
         address = browser.destination.address
         headers = [*named, ("message-id", END_ID), ("destination", address), ("browser", "end")]
+        others = conversation.sessions.engine.broker.cluster_usage.others()
+        if others:
+            headers.append(("not-shown", ",".join(others)))
         return rendering.answer(MESSAGE, headers, version=conversation.version)

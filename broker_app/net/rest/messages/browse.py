@@ -123,8 +123,9 @@ class Browser:
         if not fields or not message_json.BODY_FIELDS.isdisjoint(fields):
             request.audit_read("queues", address, len(rows))
         following = encode(_cursor_text(page.next, self.ids) if page.next else None)
-        tail = b'],"next":%b,"approx_total":%d,"scanned":%d,"stopped":%b}' % (
-            following, page.approx_total, page.scanned, b"true" if stopped else b"false"
+        tail = b'],"next":%b,"approx_total":%d,"scanned":%d,"stopped":%b,"not_shown":%b}' % (
+            following, page.approx_total, page.scanned, b"true" if stopped else b"false",
+            encode(self._broker.cluster_usage.others()),
         )  # fmt: skip
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
 

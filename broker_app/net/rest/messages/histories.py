@@ -48,7 +48,10 @@ class Histories:
             for message in found
         ]
         request.audit_read("topics", destination.address, len(rows))
-        tail = b'],"next":%b,"approx_total":%d}' % (encode(following), total)
+        others = self._engine_client.engine.broker.cluster_usage.others()
+        tail = b'],"next":%b,"approx_total":%d,"not_shown":%b}' % (
+            encode(following), total, encode(others)
+        )  # fmt: skip
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
 
     def _page(self, address: str, text: str, limit: int) -> tuple[list[Message], str | None, int]:

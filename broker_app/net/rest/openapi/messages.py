@@ -54,6 +54,10 @@ _MESSAGE_FIELDS: Json = {
     "body_base64": {"type": "string", "contentEncoding": "base64", "description": "any other body"},
 }
 #: members that not every message has: those of the body need the right to read it
+_NOT_SHOWN: Json = {
+    **array_of(TEXT),
+    "description": "the other brokers of the cluster: what they own is shown by them alone",
+}
 _OPTIONAL = ("trace", "body", "body_base64", "truncated", "due")
 
 
@@ -158,6 +162,7 @@ SCHEMAS: Json = {
         {
             "items": array_of({**BROWSED, "required": []}),
             **PAGING,
+            "not_shown": _NOT_SHOWN,
             "scanned": {**COUNT, "description": "messages that were scanned for this page"},
             "stopped": {
                 **BOOLEAN,
@@ -178,7 +183,9 @@ SCHEMAS: Json = {
             "approx_total": COUNT,
         }
     ),
-    "HistoryPage": object_of({"items": array_of({**BROWSED, "required": []}), **PAGING}),
+    "HistoryPage": object_of(
+        {"items": array_of({**BROWSED, "required": []}), **PAGING, "not_shown": _NOT_SHOWN}
+    ),
     "Explanation": object_of(
         {
             "id": TEXT,
