@@ -13,7 +13,7 @@ from .search import BrokerSearch
 from .stomp import Frame
 from .switch import Switch
 
-__all__ = ["BrokerSelection", "failover_of", "pace_of"]
+__all__ = ["BrokerSelection", "failover_of", "pace_of", "preferred_of"]
 
 
 def pace_of(options: FailoverOptions) -> Pace:
@@ -37,13 +37,13 @@ def failover_of(uri: FailoverUri) -> Failover:
     return Failover(
         uri.addresses,
         pace_of(options),
-        preferred=_preferred(uri),
+        preferred=preferred_of(uri),
         fixed=uri.static or not options.update_uris_supported,
         redirects=options.reconnect_supported,
     )
 
 
-def _preferred(uri: FailoverUri) -> tuple[str, ...]:
+def preferred_of(uri: FailoverUri) -> tuple[str, ...]:
     """The addresses to which the client returns."""
     if not uri.options.priority_backup:
         return ()
@@ -57,7 +57,7 @@ class BrokerSelection:
         self, uri: FailoverUri, search: BrokerSearch, keeper: ConnectionKeeper, activity: Activity
     ) -> None:
         options = uri.options
-        pace, preferred = pace_of(options), _preferred(uri)
+        pace, preferred = pace_of(options), preferred_of(uri)
         switch = Switch(search, keeper, activity)
         self._keeper = keeper
         self._closed = False
