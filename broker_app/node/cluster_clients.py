@@ -117,7 +117,7 @@ class ClusterClients:
             )
 
     def rebalancing(self) -> RebalanceReport:
-        """What a rebalancing would do now, and former ones."""
+        """The effect of a rebalancing now, and former ones."""
         return self._rebalancer.report()
 
     def rebalance(self, user: str) -> Rebalancing | None:
@@ -180,7 +180,7 @@ class ClusterClients:
 
 
 def _warnings(config: Config, accepted: name_filter.NameFilter) -> Iterator[str]:
-    """What is odd about the settings, and has another effect than it seems."""
+    """Settings that have another effect than it seems, in sentences."""
     for glob in accepted.globs:
         yield (
             f"update_cluster_filter: {glob} is no regular expression, and was taken for a wildcard that "

@@ -129,12 +129,12 @@ class Rebalancer:
             self._ask_some(wanted)
 
     def choices(self) -> Iterator[Choice]:
-        """What would become of each client if all were rebalanced now."""
+        """The place of each client if all were rebalanced now."""
         running = self._running
         return self._choices(plan(*self._present()) if running is None else self._wanted(running))
 
     def report(self) -> RebalanceReport:
-        """What would be done now, and what was done."""
+        """The effect of a rebalancing now, and former ones."""
         own, others = self._present()
         most = most_of(own, others)
         planned = plan(own, others)

@@ -79,7 +79,7 @@ class Rebalancing(msgspec.Struct, kw_only=True):
 
 
 class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rebalancing would do now: `moves` clients of this broker would go to others at once, and some of
+    """The effect of a rebalancing now: `moves` clients of this broker would go to others at once, and some of
     those that stay, by reason, later. `share` is the most that a broker would have. `history` has the latest
     first."""
 
