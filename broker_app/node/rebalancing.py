@@ -37,7 +37,7 @@ _KEPT: Final = 50
 
 
 class _Asked(NamedTuple):
-    """Where a client was asked to go, and when (seconds since 1970)."""
+    """A request to a client: to which broker, and when (seconds since 1970)."""
 
     to: str
     at: float
