@@ -26,7 +26,7 @@ from .message import Message
 from .pace import Pace
 from .requests import Requests
 from .search import ATTEMPT_ERRORS, BrokerSearch, Timing
-from .selection import BrokerSelection, failover_of
+from .selection import BrokerSelection, failover_of, preferred_of
 from .sending import Composer, SendOptions, checked_broker, forwarding_address
 from .stomp import AckRun, Frame, Limits
 from .stomp import frame as wire
@@ -118,8 +118,11 @@ def connect(
     hello.update(headers or {})
     service = Service(service) if isinstance(service, str) else service
 
+    preferred = preferred_of(uri) if uri is not None else ()
+
     def hello_of(address: str) -> Mapping[str, str]:
-        return hello if service is None else {**hello, **service.headers()}
+        said = {**hello, "mom-priority": "true"} if address in preferred else hello
+        return said if service is None else {**said, **service.headers()}
 
     async def open_by_address(address: str) -> transports.Transport:
         return await transports.open_transport(address, tls)

@@ -17,7 +17,7 @@ from .switch import Switch
 #: header of CONNECTED: the name of the enhanced cluster of the broker
 ENHANCED_CLUSTER = "mom-cluster"
 
-__all__ = ["BrokerSelection", "failover_of", "pace_of"]
+__all__ = ["BrokerSelection", "failover_of", "pace_of", "preferred_of"]
 
 
 def pace_of(options: FailoverOptions) -> Pace:
@@ -41,7 +41,7 @@ def failover_of(uri: FailoverUri) -> Failover:
     return Failover(
         uri.addresses,
         _pace(uri),
-        preferred=_preferred(uri),
+        preferred=preferred_of(uri),
         fixed=uri.static or not options.update_uris_supported,
         redirects=options.reconnect_supported,
     )
@@ -51,7 +51,7 @@ def _pace(uri: FailoverUri) -> Pace:
     return uri.rules.pace if uri.rules is not None else pace_of(uri.options)
 
 
-def _preferred(uri: FailoverUri) -> tuple[str, ...]:
+def preferred_of(uri: FailoverUri) -> tuple[str, ...]:
     """The addresses to which the client returns."""
     if not uri.options.priority_backup:
         return ()
@@ -65,7 +65,7 @@ class BrokerSelection:
         self, uri: FailoverUri, search: BrokerSearch, keeper: ConnectionKeeper, activity: Activity
     ) -> None:
         options = uri.options
-        pace, preferred = _pace(uri), _preferred(uri)
+        pace, preferred = _pace(uri), preferred_of(uri)
         switch = Switch(search, keeper, activity)
         self._rules = uri.rules
         self._failover = search.failover

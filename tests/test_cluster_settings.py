@@ -72,6 +72,7 @@ def test_an_address_of_a_broker_has_a_host_and_a_port(text: str, address: Broker
         ("CLUSTER_TRANSPORT", "udp", "MOM_CLUSTER_TRANSPORT: 'udp' is not one of tcp, tls"),
         ("CLUSTER_TRANSPORT", "tls", "MOM_CLUSTER_TRANSPORT: tls needs a certificate: set tls_cert"),
         ("CLUSTER_URL", "ftp://b1/x", "MOM_CLUSTER_URL: 'ftp://b1/x' is not of the form"),
+        ("UPDATE_CLUSTER_FILTER", "A, [B", "MOM_UPDATE_CLUSTER_FILTER: '[B' is no regular expression: "),
         ("ROLE", "-2", "MOM_CLUSTER_PORT: a callback broker is in no cluster: leave it out"),
     ],
 )

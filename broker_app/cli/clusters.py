@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from broker_app.cli import cluster_clients
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.cluster_demo import demo
@@ -25,6 +26,8 @@ app = typer.Typer(
     """,
 )
 app.command()(demo)
+for command in (cluster_clients.clients, cluster_clients.lists, cluster_clients.rebalance):
+    app.command()(command)
 app.add_typer(record_app, name="record")
 
 _STATES = get_args(LinkState)

@@ -5,30 +5,37 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from broker_app.base import name_filter
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.message import Envelope
 from broker_app.core.model import Subscription
 from broker_app.features.cluster.client_lists import ClientLists
+from broker_app.features.cluster.client_reports import (
+    ClientReport,
+    ListsReport,
+    RebalanceReport,
+    Rebalancing,
+)
 from broker_app.features.cluster.cluster import Cluster
-from broker_app.features.cluster.rebalance_plan import plan
-from broker_app.net.stomp.session import StompSession
+from broker_app.net.stomp.session import OPENED_EVENT, StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.node.rebalancing import FAILOVER, Rebalancer, list_subscription
 from broker_app.node.system_publisher import SystemPublisher
+from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 log = logging.getLogger(__name__)
 
-#: the topic of the list; clients subscribe to it after they have logged in
-FAILOVER: Final = "/topic/$mom.failover"
 _HEADERS: Final = b"content-type:application/json\n"
 #: seconds after a broker has joined, in which all brokers learn how many clients each has
 _SETTLE_S: Final = 2.0
-#: clients that are asked to go elsewhere in a second
-PER_SECOND: Final = 10
+#: seconds in which a client that has logged in subscribes to the list
+_SUBSCRIBES_S: Final = 30.0
 
 
 def list_message(content: object) -> tuple[Envelope, bytes]:
@@ -36,119 +43,161 @@ def list_message(content: object) -> tuple[Envelope, bytes]:
     return Envelope(FAILOVER, _HEADERS, persistent=False), json.dumps(content).encode()
 
 
+def is_updating(config: Config) -> bool:
+    """Return whether clients are sent lists: those of an enhanced cluster always are."""
+    return config.update_cluster_clients or config.cluster_id is not None
+
+
 class ClusterClients:
     """Keeps the list of brokers up to date, and moves clients to a broker that has joined."""
 
     def __init__(
-        self, config: Config, cluster: Cluster, registry: SessionRegistry, publisher: SystemPublisher
+        self,
+        config: Config,
+        cluster: Cluster,
+        registry: SessionRegistry,
+        publisher: SystemPublisher,
+        events: EventLog,
     ) -> None:
+        self._config = config
         self._cluster = cluster
         self._registry = registry
         self._publisher = publisher
         accepted = name_filter.parse(config.update_cluster_filter)
-        for glob in accepted.globs:
-            log.warning(
-                "update_cluster_filter: %s is no regular expression, and was taken for a wildcard that "
-                "matches names which contain it; write .*A.* for that",
-                glob,
-            )
-        if config.rebalance_cluster_clients and not _is_updating(config):
-            log.warning(
-                "rebalance_cluster_clients alone has no effect: set update_cluster_clients as well, so that "
-                "clients are sent the addresses of other brokers"
-            )
-        self._updates = _is_updating(config)
-        self._rebalances = config.rebalance_cluster_clients and self._updates
-        self.lists = ClientLists(
+        self._warnings = list(_warnings(config, accepted))
+        for warning in self._warnings:
+            log.warning("%s", warning)
+        self._lists = ClientLists(
             cluster.client_uris,
             accepted,
             on_remove=config.update_cluster_clients_on_remove or config.cluster_id is not None,
             published=self._publish,
         )
-        #: how many clients are still to go to each broker
-        self._moving: dict[str, int] = {}
-        self._asked: set[StompSession] = set()
-        if self._updates:
-            registry.failover_uris = lambda: self.lists.uris
+        #: the version of the list that each client was sent last
+        self._told: dict[StompSession, int] = {}
+        #: those that have logged in just before a list was published, and do not listen to it yet
+        self._late: dict[StompSession, None] = {}
+        self._rebalancer = Rebalancer(
+            config.name,
+            registry.sessions,
+            self._lists,
+            cluster.clients,
+            ask=self._ask,
+            note=lambda event, detail: events.note(CLUSTER, config.name, event, detail=detail),
+        )
+        if is_updating(config):
+            registry.failover_uris = lambda: self._lists.uris
+        registry.listeners.add(self._on_session)
         cluster.listeners.add(self._on_link)
 
-    @staticmethod
-    def wanted(config: Config) -> bool:
-        """Return whether clients are sent lists at all; rebalancing alone is worth a warning."""
-        return _is_updating(config) or config.rebalance_cluster_clients
+    # ------------------------------------------------------------------ reports and orders
+
+    def lists(self) -> ListsReport:
+        """The lists that clients are sent."""
+        config, present = self._config, self._lists.version
+        return ListsReport(
+            version=present,
+            updates=is_updating(config),
+            updates_on_remove=config.update_cluster_clients_on_remove or config.cluster_id is not None,
+            rebalances=config.rebalance_cluster_clients,
+            filter=config.update_cluster_filter,
+            warnings=self._warnings,
+            clients=len(self._told),
+            behind=sum(version < present for version in self._told.values()),
+            versions=self._lists.versions,
+        )
+
+    def clients(self) -> Iterator[ClientReport]:
+        """All clients, oldest first, with the list of each, and what would become of it."""
+        for choice in self._rebalancer.choices():
+            session = choice.session
+            yield ClientReport(
+                id=session.peer.connection,
+                user=session.user,
+                client_id=session.conversation.client_id,
+                address=session.peer_name,
+                list_version=self._told.get(session, 0),
+                to=choice.to,
+                stays=choice.stays,
+            )
+
+    def rebalancing(self) -> RebalanceReport:
+        """The effect of a rebalancing now, and former ones."""
+        return self._rebalancer.report()
+
+    def rebalance(self, user: str) -> Rebalancing | None:
+        """Ask this broker's surplus of clients to go to others, by an order; returns None if it has none.
+        Raises Refused."""
+        if not is_updating(self._config):
+            raise Refused(
+                "conflict",
+                "clients are not sent the addresses of other brokers: set update_cluster_clients "
+                "(updateClusterClients) at all brokers",
+            )
+        return self._rebalancer.order(f"ordered by {user}")
+
+    # ------------------------------------------------------------------ what happens
+
+    def _on_link(self, event: str, broker: str, reason: str) -> None:
+        if not is_updating(self._config):
+            return
+        if event == "up":
+            is_offered = self._lists.joined(broker, self._cluster.uris().get(broker, ()))
+            if is_offered and self._config.rebalance_cluster_clients:
+                begin = partial(self._rebalancer.begin, f"{broker} joined")
+                asyncio.get_running_loop().call_later(_SETTLE_S, begin)
+        elif event == "down":
+            self._lists.left(broker)
+
+    def _on_session(self, event: str, session: StompSession) -> None:
+        if event == OPENED_EVENT:
+            # CONNECTED, which comes next, has the list.
+            self._told[session] = self._lists.version if is_updating(self._config) else 0
+        else:
+            self._told.pop(session, None)
+            self._late.pop(session, None)
+            self._rebalancer.ended(session)
+
+    def each_second(self) -> None:
+        """Ask some of the clients that are to go elsewhere, and send the list to those that missed it."""
+        self._rebalancer.each_second()
+        latest = time.time() - _SUBSCRIBES_S
+        for session in list(self._late):
+            subscription = list_subscription(session)
+            if subscription is not None:
+                self._publisher.deliver(subscription, [list_message(list(self._lists.uris))])
+                self._told[session] = self._lists.version
+            if subscription is not None or session.since_s < latest:
+                del self._late[session]
 
     def _publish(self, uris: Sequence[str]) -> None:
         self._publisher.publish([list_message(list(uris))])
+        latest = time.time() - _SUBSCRIBES_S
+        for session in self._told:
+            if list_subscription(session) is not None:
+                self._told[session] = self._lists.version
+            elif session.since_s > latest:
+                self._late[session] = None
 
-    def _on_link(self, event: str, broker: str, reason: str) -> None:
-        if not self._updates:
-            return
-        if event == "up":
-            is_offered = self.lists.joined(broker, self._cluster.uris().get(broker, ()))
-            if is_offered and self._rebalances:
-                asyncio.get_running_loop().call_later(_SETTLE_S, partial(self._rebalance, broker))
-        elif event == "down":
-            self.lists.left(broker)
+    def _ask(self, subscription: Subscription, address: str) -> None:
+        order = {"uris": list(self._lists.uris), "rebalance": True, "to": address}
+        self._publisher.deliver(subscription, [list_message(order)])
 
-    def preview(self) -> dict[str, int]:
-        """The number of clients that would go to each broker now."""
-        counts = self._cluster.clients()
-        return plan(
-            len(self._registry.sessions),
-            {broker: clients for broker, clients in counts.items() if self.lists.uris_of(broker)},
+
+def _warnings(config: Config, accepted: name_filter.NameFilter) -> Iterator[str]:
+    """Settings that have another effect than it seems, in sentences."""
+    for glob in accepted.globs:
+        yield (
+            f"update_cluster_filter: {glob} is no regular expression, and was taken for a wildcard that "
+            "matches names which contain it; write .*A.* for that"
         )
-
-    def _rebalance(self, joined: str) -> None:
-        self._moving = self.preview()
-        self._asked.clear()
-        if self._moving:
-            log.info(
-                "clients are asked to go to other brokers, since %s has joined: %s", joined, self._moving
-            )
-
-    def each_second(self) -> None:
-        """Ask some of the clients that are to go elsewhere."""
-        if not self._moving:
-            return
-        left = PER_SECOND
-        for session in list(self._registry.sessions):
-            broker = next((name for name, number in self._moving.items() if number > 0), "")
-            if not left or not broker:
-                break
-            subscription = _listens(session)
-            if subscription is None or session in self._asked or not _is_free(session):
-                continue
-            target = _same_kind(self.lists.uris_of(broker), session.peer_name)
-            if not target:
-                continue
-            order = {"uris": list(self.lists.uris), "rebalance": True, "to": target}
-            self._publisher.deliver(subscription, [list_message(order)])
-            self._asked.add(session)
-            self._moving[broker] -= 1
-            left -= 1
-        self._moving = {broker: number for broker, number in self._moving.items() if number > 0}
-        if left == PER_SECOND:
-            self._moving = {}  # no client is left that can be asked
-
-
-def _is_updating(config: Config) -> bool:
-    """Return whether clients are sent lists: those of an enhanced cluster always are."""
-    return config.update_cluster_clients or config.cluster_id is not None
-
-
-def _listens(session: StompSession) -> Subscription | None:
-    """The subscription of a client to the list of brokers."""
-    subscriptions = session.peer.subscriptions.values()
-    return next((one for one in subscriptions if one.address == FAILOVER), None)
-
-
-def _is_free(session: StompSession) -> bool:
-    """Return whether a client has neither a transaction nor deliveries to settle."""
-    peer: Any = session.peer
-    return not peer.transactions and not peer.unsettled
-
-
-def _same_kind(uris: Sequence[str], peer_name: str) -> str:
-    """The address of a broker for the transport of a client."""
-    kinds = ("ws", "stomp") if peer_name.startswith("websocket") else ("stomp", "ws")
-    return next((uri for kind in kinds for uri in uris if uri.startswith(kind)), "")
+    if config.rebalance_cluster_clients and not is_updating(config):
+        yield (
+            "rebalance_cluster_clients alone has no effect: set update_cluster_clients as well, so that "
+            "clients are sent the addresses of other brokers"
+        )
+    if config.update_cluster_clients_on_remove and not is_updating(config):
+        yield (
+            "update_cluster_clients_on_remove alone has no effect: set update_cluster_clients as well, so "
+            "that clients are sent the addresses of other brokers"
+        )

@@ -10,6 +10,7 @@ from broker_app.core.commands import DeleteQueue
 from broker_app.engine.client import EngineClient
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.channels.report import ChannelReport
+from broker_app.features.cluster.client_reports import ListsReport, RebalanceReport, Rebalancing
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.node.features.features import Features
 from broker_app.telemetry.bridges import Facts
@@ -89,6 +90,16 @@ class Operations:
     async def cluster_report(self) -> ClusterReport | None:
         """The cluster with its consumers, for administrators; None for a broker in none."""
         return self._features.cluster.report()
+
+    async def cluster_clients(self) -> tuple[ListsReport, RebalanceReport] | None:
+        """The lists that clients are sent, and who would go elsewhere; None for a broker in no cluster."""
+        clients = self._features.cluster.clients()
+        return (clients.lists(), clients.rebalancing()) if clients is not None else None
+
+    async def rebalance_clients(self, user: str) -> Rebalancing | None:
+        """Ask clients to go to other brokers; returns None if none need to. Raises Refused."""
+        clients = self._features.cluster.clients()
+        return clients.rebalance(user) if clients is not None else None
 
     async def check_queue_deletion(self, address: str, *, force: bool) -> None:
         """Raise Refused if `delete_queue` would."""

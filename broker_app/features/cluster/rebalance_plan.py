@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
+def most_of(own: int, others: Mapping[str, int]) -> int:
+    """The most clients that a broker has once all are rebalanced."""
+    return -(-(own + sum(others.values())) // (len(others) + 1))
+
+
 def plan(own: int, others: Mapping[str, int]) -> dict[str, int]:
     """The number of this broker's `own` clients that go to each of the `others`, which have so many."""
-    total = own + sum(others.values())
-    share, left = divmod(total, len(others) + 1)
-    most = share + (left > 0)
+    share = (own + sum(others.values())) // (len(others) + 1)
+    most = most_of(own, others)
     surplus = own - most
     if surplus <= 0:
         return {}

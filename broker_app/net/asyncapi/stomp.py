@@ -36,6 +36,10 @@ _CONNECT: Final[Json] = {
     "heart-beat": _BEATS,
     "client-id": _NAME,
     "client-instance": _NAME,
+    "mom-priority": {
+        **_BOOLEAN,
+        "description": "the client prefers this broker of a cluster: it is not asked to go to another",
+    },
     "mom-soft-errors": {**_BOOLEAN, "description": "a refusal does not end the connection"},
     bridge_flows.SENDER: TEXT,
     registrations.SERVICE: {**_NAME, "description": "registers the connection as a service"},

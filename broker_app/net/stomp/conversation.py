@@ -157,6 +157,7 @@ class Conversation:
         "last_sent_s",
         "names",
         "peer",
+        "prefers_this_broker",
         "renderer",
         "sessions",
         "soft_errors",
@@ -180,6 +181,8 @@ class Conversation:
         self.names: PrivateNames
         #: what is forwarded by the bridge of another broker; None for other clients
         self.bridge: Bridged | None = None
+        #: True if it is not to be asked to go to another broker of a cluster
+        self.prefers_this_broker = False
         #: True if refusals are sent as messages, and do not end the connection
         self.soft_errors = False
         #: the reason why it ended, as far as the broker knows

@@ -77,6 +77,7 @@ class Handshake:
         conversation.client_id = registrations.short(given, "client-id")
         self.instance = registrations.short(given, "client-instance")
         self.service = registrations.service_of(given)
+        conversation.prefers_this_broker = given.get("mom-priority", "").lower() == "true"
         conversation.soft_errors = given.get("mom-soft-errors", "").lower() == "true"
         self.sender = given.get(bridge_flows.SENDER, "")
         return Credentials(given.get("login", ""), given.get("passcode", ""))

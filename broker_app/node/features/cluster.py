@@ -15,6 +15,7 @@ from broker_app.features.cluster.report import ClusterReport
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.node.cluster import ClusterEndpoints
+from broker_app.net.rest.node.cluster_clients import ClusterClientEndpoints
 from broker_app.net.rest.node.cluster_record import ClusterRecordEndpoints
 from broker_app.net.server.listeners import Ports
 from broker_app.net.tls.certificates import Certificates
@@ -67,15 +68,20 @@ class ClusterFeature(Feature):
         """The change record; None for a broker in no cluster."""
         return self._cluster.record if self._cluster is not None else None
 
+    def clients(self) -> ClusterClients | None:
+        """The clients of this broker, and their lists; None for a broker in no cluster."""
+        return self._clients
+
     def uris(self) -> Sequence[str]:
         """The addresses that clients may go to; none for a broker in no cluster."""
         return self._parts.sessions.failover_uris() if self._cluster is not None else ()
 
     def endpoints(self) -> Handlers:
-        """`/cluster` and its change record."""
+        """`/cluster`, its clients and its change record."""
         limits = self._parts.rest.limits
         return {
             **ClusterEndpoints(self.report, limits).handlers(),
+            **ClusterClientEndpoints(self.clients, limits).handlers(),
             **ClusterRecordEndpoints(self.record, limits).handlers(),
         }
 
@@ -111,8 +117,7 @@ class ClusterFeature(Feature):
         state.listeners.add(lambda *_: cluster.set_quiesced(state.quiesced is not None))
         self._notices = ClusterNotices(parts.events, partial(cluster.report, interest=False))
         cluster.listeners.add(self._notices.link)
-        if ClusterClients.wanted(config):
-            self._clients = ClusterClients(config, cluster, sessions, parts.publisher)
+        self._clients = ClusterClients(config, cluster, sessions, parts.publisher, parts.events)
         await cluster.start(membership.listener)
         if config.cluster_id is not None and membership.epoch is not None:
             self._enhanced = EnhancedMember(config, cluster, parts.rest.policy, parts.events)

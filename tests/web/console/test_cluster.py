@@ -6,16 +6,47 @@ import asyncio
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from django.test import Client
 
+from broker_app.base.refused import Refused
+from broker_app.features.cluster.client_reports import (
+    BrokerLoad,
+    ListsReport,
+    ListVersion,
+    RebalanceReport,
+    Rebalancing,
+)
 from broker_app.features.cluster.report import AdoptedReport, ClusterReport
 from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering
 from tests.support.clusters import a_link, a_report, an_interest
 
 pytestmark = pytest.mark.django_db
+
+
+_BALANCED: dict[str, Any] = {
+    "broker": "b1", "share": 3, "moves": 0, "running": None, "history": [], "stays": {},
+    "brokers": [BrokerLoad(broker="b1", clients=3, gets=0, surplus=0)],
+}  # fmt: skip
+_RUN = Rebalancing(
+    cause="b2 joined", began=1_750_000_000.0, planned={"b2": 5}, moved={"b2": 4}, declined=1,
+    state="incomplete", ended=1_750_000_060.0,
+)  # fmt: skip
+
+
+def some_lists(**facts: Any) -> ListsReport:
+    """Lists of which some clients have an older one, unless `facts` say otherwise."""
+    uris = ["stomp://b2.example:61613", "stomp://b1.example:61613"]
+    version = ListVersion(version=7, since=1_750_000_000.0, cause="b2 joined", uris=uris)
+    return ListsReport(
+        **{
+            "version": 7, "updates": True, "updates_on_remove": False, "rebalances": True, "filter": "",
+            "warnings": [], "clients": 9, "behind": 2, "versions": [version], **facts,
+        }
+    )  # fmt: skip
 
 
 class AnsweringNode:
@@ -28,9 +59,22 @@ class AnsweringNode:
         self.loop = loop
         self.operations = self
         self.report: ClusterReport | None = None
+        self.lists, self.rebalance = some_lists(), RebalanceReport(**_BALANCED)
+        #: what an order answers
+        self.begun: Rebalancing | Refused | None = None
+        self.ordered_by: list[str] = []
 
     async def cluster_report(self) -> ClusterReport | None:
         return self.report
+
+    async def cluster_clients(self) -> tuple[ListsReport, RebalanceReport]:
+        return self.lists, self.rebalance
+
+    async def rebalance_clients(self, user: str) -> Rebalancing | None:
+        self.ordered_by.append(user)
+        if isinstance(self.begun, Refused):
+            raise self.begun
+        return self.begun
 
 
 @pytest.fixture
@@ -123,3 +167,52 @@ def test_what_is_not_known_is_not_drawn_and_names_are_cut(inside: Client, node: 
     assert "0/s" not in svg
     assert "1,234/s" in svg or "1,235/s" in svg
     assert "a-rather-long-na…" in svg and "<title>a-rather-long-name-of-a-broker</title>" in svg
+
+
+def test_the_page_shows_who_has_which_list_and_who_would_go_where(
+    inside: Client, node: AnsweringNode
+) -> None:
+    node.report = a_report(a_link("b2"))
+    node.rebalance = RebalanceReport(
+        **{
+            **_BALANCED, "moves": 4, "stays": {"priority": 2, "transaction": 3}, "history": [_RUN],
+            "brokers": [
+                BrokerLoad(broker="b1", clients=9, gets=0, surplus=5),
+                BrokerLoad(broker="b2", clients=0, gets=5, surplus=0),
+            ],
+        }
+    )  # fmt: skip
+    page = page_of(inside)
+    for shown in (
+        "Clients are sent list 7",
+        "2 of 9 clients have an older one, or none.",
+        "<b>List 7</b>, since b2 joined",
+        "<dt>have a transaction</dt><dd class=" + '"num">3</dd>',
+        "5 clients are asked to go to other brokers",
+        "b2 joined: 4 of 5 have gone, 1 stayed though they were asked.",
+    ):
+        assert shown in page, shown
+    assert page.count("data-load=") == 2
+
+
+def test_settings_without_effect_are_a_warning_on_the_page(inside: Client, node: AnsweringNode) -> None:
+    node.report = a_report(a_link("b2"))
+    node.lists = some_lists(updates=False, warnings=["rebalance_cluster_clients alone has no effect"])
+    page = page_of(inside)
+    assert '<p class="notice" data-tone="warn">rebalance_cluster_clients alone has no effect</p>' in page
+    assert "Clients are not sent the addresses of other brokers." in page
+    assert "Rebalance…" not in page
+
+
+def test_an_administrator_has_clients_rebalanced(inside: Client, node: AnsweringNode) -> None:
+    node.report = a_report(a_link("b2"))
+    for begun, said in (
+        (_RUN, "Clients are being rebalanced."),
+        (None, "No client needs to go"),
+        (Refused("conflict", "clients are being rebalanced already"), "being rebalanced already"),
+    ):
+        node.begun = begun
+        reply = inside.post("/console/cluster/", {"reason": "b2 is idle"}, follow=True)
+        assert said in reply.content.decode()
+    assert len(node.ordered_by) == 3 and len(set(node.ordered_by)) == 1
+    assert "b2 is idle" in inside.get("/console/audit/").content.decode()

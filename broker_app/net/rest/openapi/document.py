@@ -11,6 +11,7 @@ from broker_app.net.rest.openapi import (
     bulk,
     callbacks,
     cluster,
+    cluster_clients,
     connections,
     destinations,
     jobs,
@@ -29,7 +30,19 @@ from broker_app.net.rest.openapi.schemas import Json
 
 _VERSION = "1"
 _PARTS = (
-    *(messages, leases, destinations, jobs, connections, bridges, callbacks, cluster, mirrors, reflexes),
+    *(
+        messages,
+        leases,
+        destinations,
+        jobs,
+        connections,
+        bridges,
+        callbacks,
+        cluster,
+        cluster_clients,
+        mirrors,
+        reflexes,
+    ),
     *(alerts, stats, bulk, journal, services, sites, node),
 )
 

@@ -41,6 +41,7 @@ EVENT_LABELS: Final = {
     "mirror joined": _("mirror joined"), "mirror left": _("mirror left"),
     "settings differ": _("settings differ"),
     "link up": _("link up"), "link down": _("link down"), "link refused": _("link refused"),
+    "rebalancing begun": _("rebalancing begun"), "rebalancing ended": _("rebalancing ended"),
     "keeper away": _("keeper away"), "keeper back": _("keeper back"),
     "not applied": _("not applied"), "not deleted": _("not deleted"), "not changed yet": _("not changed yet"),
     "nearly full": _("nearly full"), "has space again": _("has space again"),

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 
+from broker_app.base.refused import Refused
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import HOW_TO_MAKE_ONE
+from broker_app.net.operator_audit import REBALANCED
+from broker_app.web.actions import audit
+from broker_app.web.actor import actor_of
 from broker_app.web.console.base.frame import AdministratorsPage
-from broker_app.web.console.forwarding.cluster_status import report_of, shown, shown_consumers, words
+from broker_app.web.console.forwarding.cluster_clients import shown_clients
+from broker_app.web.console.forwarding.cluster_status import (
+    NO_NODE,
+    clients_of,
+    report_of,
+    shown,
+    shown_consumers,
+    words,
+)
 from broker_app.web.console.forwarding.cluster_topology import draw
+from broker_app.web.policy_sync import ask, node_of
 
 #: rows of consumers
 _SHOWN = 200
@@ -25,7 +40,30 @@ class ClusterPage(AdministratorsPage):
         context: dict[str, Any] = {"unknown": unknown, "command": HOW_TO_MAKE_ONE}
         if report is not None:
             context |= {"cluster": shown(report), "drawing": draw(report), **_consumers(request, report)}
+            found = clients_of(request)
+            context["clients"] = shown_clients(*found) if found is not None else None
         return render(request, "console/cluster.html", context)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Ask this broker's surplus of clients to go to others."""
+        node = node_of(request)
+        if node is None:
+            messages.error(request, NO_NODE)
+            return redirect("console:cluster")
+        actor = actor_of(request, request.POST.get("reason", ""))
+        try:
+            begun = ask(node, node.operations.rebalance_clients(actor.user))
+        except Refused as refusal:
+            messages.error(request, refusal.detail)
+            return redirect("console:cluster")
+        if begun is None:
+            messages.success(request, _("No client needs to go: this broker has no more than its share."))
+        else:
+            audit.record(
+                actor, audit.Action(REBALANCED, "cluster", "clients", after={"planned": begun.planned})
+            )
+            messages.success(request, _("Clients are being rebalanced."))
+        return redirect("console:cluster")
 
 
 def _consumers(request: HttpRequest, report: ClusterReport) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.base import durations
 from broker_app.base.refused import Refused
 from broker_app.core.destination import QUEUE, TOPIC
+from broker_app.features.cluster.client_reports import ListsReport, RebalanceReport
 from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport, LinkState
 from broker_app.features.cluster.status import status_of_link
 from broker_app.telemetry.system_topics import WILDCARDS
@@ -41,6 +42,15 @@ def report_of(request: HttpRequest) -> tuple[ClusterReport | None, StrPromise | 
         return ask(node, node.operations.cluster_report()), ""
     except Refused as refusal:
         return None, refusal.detail
+
+
+def clients_of(request: HttpRequest) -> tuple[ListsReport, RebalanceReport] | None:
+    """The lists that clients are sent, and what a rebalancing would do; None if that is not known."""
+    node = node_of(request)
+    try:
+        return ask(node, node.operations.cluster_clients()) if node is not None else None
+    except Refused:
+        return None
 
 
 def state_of(link: LinkReport) -> State:

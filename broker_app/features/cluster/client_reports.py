@@ -1,0 +1,92 @@
+"""Reports about the clients of a broker in a cluster: for REST, CLI and pages."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+#: why a client stays: no-list: it does not listen to lists. priority: it prefers this broker. transaction,
+#: deliveries: it has some to settle, and goes when it has done that in time. asked: it was asked already.
+#: declined: it was asked, and has stayed. no-address: no broker that takes clients has an address for its
+#: transport. not-needed: as many as should go are others
+Stays = Literal[
+    "", "no-list", "priority", "transaction", "deliveries", "asked", "declined", "no-address", "not-needed"
+]
+#: running: clients are being asked. done: all have gone. incomplete: some had not in time. replaced: another
+#: rebalancing has begun
+RebalancingState = Literal["running", "done", "incomplete", "replaced"]
+
+
+class ListVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A list of brokers, since when it is that of clients (seconds since 1970), and what has changed it."""
+
+    version: int
+    since: float
+    cause: str
+    uris: list[str]
+
+
+class ListsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The list that clients are sent, former ones, latest first, and what is odd about the settings; `behind`
+    is the number of clients that have an older one."""
+
+    version: int
+    updates: bool
+    updates_on_remove: bool
+    rebalances: bool
+    filter: str
+    warnings: list[str]
+    clients: int
+    behind: int
+    versions: list[ListVersion]
+
+
+class ClientReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A client of this broker: the version of the list that it was sent last, 0 for none; and where it would
+    go if clients were rebalanced now, or why it stays."""
+
+    id: str
+    user: str
+    client_id: str
+    address: str
+    list_version: int
+    to: str
+    stays: Stays
+
+
+class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """The clients of a broker; `gets` are those that would go there from this broker, `surplus` are more than
+    its share."""
+
+    broker: str
+    clients: int
+    gets: int
+    surplus: int
+
+
+class Rebalancing(msgspec.Struct, kw_only=True):
+    """A rebalancing of this broker's clients. `planned` and `moved` are numbers of clients by broker; times
+    are seconds since 1970."""
+
+    cause: str
+    began: float
+    planned: dict[str, int]
+    moved: dict[str, int]
+    declined: int = 0
+    state: RebalancingState = "running"
+    ended: float | None = None
+
+
+class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The effect of a rebalancing now: `moves` clients of this broker would go to others at once, and some of
+    those that stay, by reason, later. `share` is the most that a broker would have. `history` has the latest
+    first."""
+
+    broker: str
+    share: int
+    moves: int
+    brokers: list[BrokerLoad]
+    stays: dict[str, int]
+    running: Rebalancing | None
+    history: list[Rebalancing]

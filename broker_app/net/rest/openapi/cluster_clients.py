@@ -1,0 +1,156 @@
+"""Clients of a broker in a cluster: their lists of brokers, and who goes to another one."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from broker_app.features.cluster.client_reports import RebalancingState, Stays
+from broker_app.net.rest.openapi.operations import (
+    AFTER,
+    json_body,
+    json_reply,
+    operation,
+    parameter,
+)
+from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
+    COUNT,
+    COUNTS,
+    OPTIONAL_TIME,
+    PAGING,
+    TEXT,
+    TIME,
+    Json,
+    array_of,
+    object_of,
+    ref,
+    whole,
+)
+
+_STAYS: Json = {
+    "enum": list(get_args(Stays)),
+    "description": "why it stays, empty for one that would go. no-list: it does not listen to lists. "
+    "priority: it prefers this broker. transaction, deliveries: it has some to settle, and goes when it has "
+    "done that in time. asked: it was asked already. declined: it was asked, and has stayed. no-address: no "
+    "broker that takes clients has an address for its transport. not-needed: as many as should go are others",
+}
+_STATE: Json = {
+    "enum": list(get_args(RebalancingState)),
+    "description": "running: clients are being asked. done: all have gone. incomplete: some had not in time. "
+    "replaced: another rebalancing has begun",
+}
+
+SCHEMAS: Json = {
+    "ClusterClientPage": object_of(
+        {
+            "items": array_of(
+                object_of(
+                    {
+                        "id": {**TEXT, "description": "its connection"},
+                        "user": TEXT,
+                        "client_id": TEXT,
+                        "address": {**TEXT, "description": "its transport, address and port"},
+                        "list_version": {
+                            **COUNT,
+                            "description": "the list that it was sent last, 0 for none",
+                        },
+                        "to": {**TEXT, "description": "the broker to which it would go; empty if it stays"},
+                        "stays": _STAYS,
+                    },
+                    required=(),
+                )
+            ),
+            **PAGING,
+        }
+    ),
+    "ClusterLists": object_of(
+        {
+            "version": {**COUNT, "description": "of the present list"},
+            "updates": {**BOOLEAN, "description": "update_cluster_clients"},
+            "updates_on_remove": {**BOOLEAN, "description": "update_cluster_clients_on_remove"},
+            "rebalances": {**BOOLEAN, "description": "rebalance_cluster_clients"},
+            "filter": {**TEXT, "description": "update_cluster_filter"},
+            "warnings": {**array_of(TEXT), "description": "settings that have another effect than it seems"},
+            "clients": COUNT,
+            "behind": {**COUNT, "description": "clients that have an older list, or none"},
+            "versions": array_of(
+                object_of({"version": COUNT, "since": TIME, "cause": TEXT, "uris": array_of(TEXT)})
+            ),
+        }
+    ),
+    "Rebalancing": object_of(
+        {
+            "cause": TEXT,
+            "began": TIME,
+            "planned": {**COUNTS, "description": "clients that were to go to each broker"},
+            "moved": {**COUNTS, "description": "clients that went there"},
+            "declined": {**COUNT, "description": "clients that were asked, and stayed"},
+            "state": _STATE,
+            "ended": OPTIONAL_TIME,
+        }
+    ),
+    "Rebalance": object_of(
+        {
+            "broker": {**TEXT, "description": "name of this broker"},
+            "share": {**COUNT, "description": "the most clients that a broker would have"},
+            "moves": {**COUNT, "description": "clients of this broker that would go at once"},
+            "brokers": array_of(
+                object_of(
+                    {
+                        "broker": TEXT,
+                        "clients": COUNT,
+                        "gets": {**COUNT, "description": "clients that it should get from this broker"},
+                        "surplus": {**COUNT, "description": "clients above its share"},
+                    }
+                )
+            ),
+            "stays": {**COUNTS, "description": "clients that would stay, by reason"},
+            "running": {"anyOf": [ref("Rebalancing"), {"type": "null"}]},
+            "history": array_of(ref("Rebalancing")),
+            "dry_run": {**BOOLEAN, "description": "whether nothing was done; in answers to an order"},
+        },
+        required=("broker", "share", "moves", "brokers", "stays", "running", "history"),
+    ),
+    "RebalanceOrder": object_of(
+        {"dry_run": {**BOOLEAN, "description": "answer what would be done, and do nothing"}}, required=()
+    ),
+}
+
+PATHS: Json = {
+    "/cluster/clients": {
+        "get": operation(
+            "list_cluster_clients",
+            "This broker's clients: the list of brokers that each has, and where a rebalancing would send it",
+            {"200": json_reply("a page of clients", ref("ClusterClientPage"))}, 404,
+            parameters=[
+                parameter("limit", whole(1, 500, 100), "rows of a page"),
+                AFTER,
+                parameter("fields", TEXT, "members, with commas"),
+                parameter("sort", TEXT, "such as list_version"),
+                parameter("q", TEXT, "words of the id, or a pattern"),
+                parameter("moves", BOOLEAN, "only those that would go, or that would stay"),
+                parameter("stays", _STAYS, "only those that stay for this reason"),
+            ],
+        ),
+    },
+    "/cluster/lists": {
+        "get": operation(
+            "get_cluster_lists", "The list of brokers that clients are sent, and former ones",
+            {"200": json_reply("the lists, latest first", ref("ClusterLists"))}, 404,
+        ),
+    },
+    "/cluster/rebalance": {
+        "get": operation(
+            "get_rebalance", "What a rebalancing of clients would do now, and former ones",
+            {"200": json_reply("the preview and the history", ref("Rebalance"))}, 404,
+        ),
+        "post": operation(
+            "rebalance_clients", "Ask clients that this broker has above its share to go to others",
+            {
+                "200": json_reply("nothing is begun: it was only asked for, or not needed", ref("Rebalance")),
+                "202": json_reply("clients are being asked", ref("Rebalance")),
+            },
+            404, 408, 409, 413, 415, body=json_body("RebalanceOrder", required=False),
+        ),
+    },
+}  # fmt: skip

@@ -1,0 +1,81 @@
+"""Clients of a broker in a cluster for its page: their lists, and what a rebalancing would do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.utils.translation import gettext_lazy as _
+
+from broker_app.features.cluster.client_reports import (
+    ListsReport,
+    RebalanceReport,
+    Rebalancing,
+    RebalancingState,
+    Stays,
+)
+from broker_app.web.console.base.health import State
+
+Facts = dict[str, Any]
+
+#: rows of each history
+_SHOWN: Final = 10
+_STATES: Final[dict[RebalancingState, State]] = {
+    "running": State(_("running"), "○", "quiet"),
+    "done": State(_("done"), "●", "good"),
+    "incomplete": State(_("incomplete"), "▲", "warn"),
+    "replaced": State(_("replaced by the next"), "‖", "quiet"),
+}
+#: reasons to stay
+_WORDS: Final[dict[Stays, Any]] = {
+    "no-list": _("take no list"),
+    "priority": _("prefer this broker"),
+    "transaction": _("have a transaction"),
+    "deliveries": _("have deliveries to settle"),
+    "asked": _("were asked"),
+    "declined": _("stayed though asked"),
+    "no-address": _("have no address elsewhere"),
+    "not-needed": _("need not go"),
+}
+
+
+def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Facts:
+    """The clients for a template."""
+    running = rebalance.running
+    return {
+        "lists": lists,
+        "rebalance": rebalance,
+        "would_move": sum(one.gets for one in rebalance.brokers),
+        "running_planned": sum(running.planned.values()) if running is not None else 0,
+        "running_moved": sum(running.moved.values()) if running is not None else 0,
+        "stays": [
+            {"word": word, "number": rebalance.stays[reason]}
+            for reason, word in _WORDS.items()
+            if reason in rebalance.stays
+        ],
+        "history": [_past(one) for one in rebalance.history[:_SHOWN]],
+        "versions": [
+            {
+                "version": one.version,
+                "since": _time(one.since),
+                "cause": one.cause,
+                "uris": " ".join(one.uris),
+            }
+            for one in lists.versions[:_SHOWN]
+        ],
+    }
+
+
+def _past(one: Rebalancing) -> Facts:
+    return {
+        "began": _time(one.began),
+        "state": _STATES[one.state],
+        "cause": one.cause,
+        "planned": sum(one.planned.values()),
+        "moved": sum(one.moved.values()),
+        "declined": one.declined,
+    }
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
