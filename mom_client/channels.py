@@ -51,7 +51,8 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_CALLS: Final = 16
 #: seconds beyond its own time in which the broker must have answered a request
 _MARGIN_S: Final = 5.0
-_REQUESTS: Final = "/topic/$channel.requests"
+#: a subscription to it is a handler, which must answer
+REQUESTS: Final = "/topic/$channel.requests"
 
 Part = bytes | bytearray | memoryview
 Handler = Callable[[Any, list[bytes], bool], Any]
@@ -259,7 +260,7 @@ class Environment:
     # ------------------------------------------------------------------ calls
 
     async def _receive(self) -> None:
-        self._subscription = self._client.subscribe(_REQUESTS, ack="auto")
+        self._subscription = self._client.subscribe(REQUESTS, ack="auto")
         await self._subscription.__aenter__()
         self._receiving = asyncio.create_task(self._run(self._subscription), name="mom_client channels")
 

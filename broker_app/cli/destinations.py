@@ -9,9 +9,9 @@ _KINDS = ("queue", "topic", "temp-queue", "temp-topic")
 
 
 def address(name: str) -> str:
-    """The STOMP address of a destination. A bare name is a queue, `$mom.…` a system topic. Raises Failure for
-    what is probably not meant as the name of a queue."""
-    if name.startswith("$mom."):
+    """The STOMP address of a destination. A bare name is a queue, `$mom.…` a system topic, and so is
+    `$channel.…`. Raises Failure for what is probably not meant as the name of a queue."""
+    if name.startswith(("$mom.", "$channel.")):
         return f"/topic/{name}"
     return name if name.startswith("/") and not name.startswith("/queue/") else f"/queue/{queue_name(name)}"
 

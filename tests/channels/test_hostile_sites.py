@@ -52,7 +52,10 @@ class Site:
         return site
 
     def send(self, *frames: f.Frame) -> None:
-        self._writer.write(b"".join(map(f.encode, frames)))
+        self.send_bytes(b"".join(map(f.encode, frames)))
+
+    def send_bytes(self, data: bytes | bytearray) -> None:
+        self._writer.write(data)
 
     async def next(self, *kinds: type) -> Any:
         """The next frame of one of these kinds, or that ends the link."""
@@ -93,6 +96,27 @@ async def test_a_frame_that_no_broker_sends_ends_its_link_alone(broker: Brokers,
     async with broker[0].stomp() as client:
         reply = await client.request("/channel/b1", b"?")
         assert reply.headers["channel-status"] == "noserver"
+
+
+async def test_a_frame_larger_than_any_message_is_refused_before_it_has_come(broker: Brokers) -> None:
+    site = await Site.link(broker.ports[0])
+    site.send_bytes((1 << 31).to_bytes(4, "big"))
+    refused = await site.next()
+    await site.close()
+    assert (refused.code, "are allowed" in refused.detail) == ("protocol-error", True)
+
+
+async def test_a_frame_that_never_ends_holds_up_no_application(broker: Brokers) -> None:
+    site = await Site.link(broker.ports[0])
+    whole = f.encode(f.ChannelCall(1, 1_000, False, None, b"x" * 100_000))
+    site.send_bytes(whole[:-1])
+    async with broker[0].stomp() as client, client.subscribe(REQUESTS, ack="auto") as calls:
+        await client.send("/channel/b1", b"of another site")
+        async with asyncio.timeout(patient(10)):
+            assert (await anext(calls)).body == b"of another site"
+            site.send_bytes(whole[-1:])
+            assert len((await anext(calls)).body) == 100_000
+    await site.close()
 
 
 async def test_a_flood_of_requests_and_of_answers_to_none_is_bounded(broker: Brokers) -> None:

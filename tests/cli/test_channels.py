@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from broker_app.cli.base.failures import FAILED, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.patience import patient
@@ -48,3 +50,9 @@ def test_without_a_command_each_request_gets_the_same_answer_and_a_failed_comman
         refused = mom("channel", "request", "$master", "?", "--timeout", "20s")
         assert (refused.code, "keyempty" in refused.err) == (FAILED, True)
         assert serving.wait(patient(20)) == FAILED
+
+
+@pytest.mark.parametrize("destination", ["$channel.requests", "/topic/$channel.requests"])
+def test_sub_is_no_handler_that_never_answers(mom: CommandLine, destination: str) -> None:
+    refused = mom("sub", destination, "-n", "1")
+    assert (refused.code, "mom channel serve" in refused.err) == (USAGE, True)

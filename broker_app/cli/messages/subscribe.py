@@ -128,6 +128,7 @@ def sub(
         notifications.show(given, queue_name(destination), count, command)
         return
     where = address(destination)
+    _check_no_handler(where)
 
     failed = 0
 
@@ -160,6 +161,19 @@ def sub(
     if failed:
         raise Failure(
             FAILED, f"the command failed for {failed} of {count} messages", fix="see the messages above"
+        )
+
+
+def _check_no_handler(where: str) -> None:
+    """Raises Failure for the subscription that makes a handler of requests: this command would answer none of
+    them."""
+    from mom_client.channels import REQUESTS
+
+    if where == REQUESTS:
+        raise Failure(
+            USAGE,
+            f"{REQUESTS} has requests of other applications, and `mom sub` answers none",
+            fix="use `mom channel serve`, which prints each and answers it",
         )
 
 
