@@ -68,6 +68,7 @@ from broker_app.peers.http_client.exchange import Poster
 from broker_app.reflex.declaration import Declaration
 from broker_app.storage.factory import make_files
 from broker_app.telemetry import Statistics
+from broker_app.telemetry.alerts import AlertEvaluator
 from broker_app.telemetry.event_log import EventLog
 from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
 
@@ -164,6 +165,7 @@ class Node:
         #: the port of the web listener, which the caller of `start` has
         self.web_port: int | None = None
         self.features: Features
+        self.alerts: AlertEvaluator
         self.registry: SessionRegistry
         self.json: JsonServer
         self.rest: RestApi
@@ -255,6 +257,7 @@ class Node:
         self.logins.present = lambda: (*self.registry.identities(), *self.json.identities())
         store = StoreUsage(config, self._journal, self.events)
         telemetry = Telemetry(parts, features, store, self.decisions, self._given.pipeline)
+        self.alerts = telemetry.alerts
         telemetry.start()
         started.push_async_callback(telemetry.stop)
         # Its endpoints need what the other features report.

@@ -12,6 +12,7 @@ import { gettext, ngettext } from "./gettext.ts";
 import { showToast } from "./toasts.ts";
 import { bodyOf, preview } from "./view/body.ts";
 import { ago, count, fullTime } from "./view/format.ts";
+import { iconView } from "./view/icon.ts";
 
 export interface JobDialogOptions {
   /** The body of `POST /jobs`; fields of the dialog are added. */
@@ -102,7 +103,7 @@ function previewText(drawn: Plan): TemplateResult {
         : nothing
     }</p>
     ${shares(gettext("From"), drawn.by_origin)} ${shares(gettext("Reason"), drawn.by_reason)}
-    ${drawn.warnings.map((warning) => html`<p class="hint" data-tone="warn">▲ ${warning}</p>`)}
+    ${drawn.warnings.map((warning) => html`<p class="hint" data-tone="warn">${iconView("triangle-alert")} ${warning}</p>`)}
     <details>
       <summary>${ngettext("{count} sample", "{count} samples", drawn.sample.length)}</summary>
       <ul class="samples">

@@ -190,11 +190,15 @@ function traitOf(element: Element | null): string | undefined {
 
 /** Marks the line of the explorer that leads to what is shown: the longest address that begins its own. */
 export function markCurrent(): void {
-  const links = [...document.querySelectorAll<HTMLAnchorElement>("#navigation a[href]")];
+  for (const selector of ["#navigation .rail", "#navigation .tree", ".tab-bar"]) mark(document.querySelectorAll(`${selector} a[href]`));
+}
+
+function mark(found: NodeListOf<HTMLAnchorElement>): void {
+  const links = [...found];
   const leaf = links.find((link) => link.search !== "" && subjectOf(new URL(link.href)) === subjectOf(shown));
   const above = links.filter((link) => link.search === "" && isBelow(shown.pathname, link.pathname)).sort((a, b) => b.pathname.length - a.pathname.length)[0];
   for (const link of links) {
-    if (link === (leaf ?? above)) link.setAttribute("aria-current", "page");
+    if (link.href === (leaf ?? above)?.href) link.setAttribute("aria-current", "page");
     // The page that a destination belongs to is marked with it.
     else if (link === above) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");

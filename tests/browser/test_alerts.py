@@ -42,3 +42,18 @@ def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: Brok
     expect(page.get_by_role("row", name="at-once")).to_have_count(4)
     assert broker.request("DELETE", "/api/v1/alerts/rules/at-once", if_match="*").status == 204
     expect(page.get_by_role("row", name="at-once").first).to_contain_text("ended")
+
+
+def test_alerts_of_one_rule_and_family_are_acknowledged_together(page: Page, broker: BrokerProcess) -> None:
+    rule = {"condition": "no-consumer", "threshold": 1, "for_s": 0, "pattern": "/queue/shelves.>"}
+    broker.request("PUT", "/api/v1/alerts/rules/shelves", json_body=rule, if_none_match="*")
+    for name in ("shelves.left", "shelves.right"):
+        broker.request("POST", f"/api/v1/queues/{name}/messages", b"1", content_type="text/plain")
+    page.goto("/console/alerts/")
+    group = page.locator(".alerts li.group", has_text="shelves.*: 2 queues without consumers")
+    group.get_by_role("button", name="shelves.*").click()
+    expect(group.locator(".members li")).to_have_count(2)
+    group.get_by_role("button", name="Acknowledge…").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+    expect(group.locator(".members li", has_text=f"acknowledged: {broker.user}")).to_have_count(2)
+    broker.request("DELETE", "/api/v1/alerts/rules/shelves", if_match="*")

@@ -91,6 +91,7 @@ def test_a_consumer_is_paused_and_closed_with_a_reason(
     page.get_by_role("dialog").get_by_label("Reason shown to the client").fill("please update")
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     expect(page.get_by_text("This queue has no consumers")).to_be_visible()
+    page.get_by_role("button", name="More actions").click()
     page.get_by_role("button", name="Purge…").click()
     expect(page.get_by_role("dialog")).to_contain_text("1 message would be removed now.")
     page.get_by_role("dialog").get_by_role("button", name="Purge").click()

@@ -20,6 +20,7 @@ from broker_app.net.policy.policy import Policy, UserFacts
 from broker_app.net.server import serve
 from broker_app.net.server.listeners import listen
 from broker_app.net.tls.certificates import Certificates
+from tests.support.no_alerts import NO_ALERTS
 
 
 class EchoRest:
@@ -44,6 +45,7 @@ class EchoNode:
     """Greets a WebSocket with its user and then echoes; knows one browser session, `good`."""
 
     stomp_port = 0
+    alerts = NO_ALERTS
     mirror = None
 
     def __init__(self) -> None:

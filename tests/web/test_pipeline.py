@@ -15,6 +15,7 @@ from broker_app.pipeline.history import of_destination
 from broker_app.pipeline.models import ComputedTime, PipelineRun
 from broker_app.pipeline.store import DatabaseStore
 from broker_app.telemetry.pipeline_store import StoredHistory
+from broker_app.templatetags.console_assets import icon
 from broker_app.web.console.forwarding.pipeline_status import chart
 
 pytestmark = pytest.mark.django_db(databases=["default", "pipeline"])
@@ -186,10 +187,10 @@ def test_the_page_of_a_run_shows_its_batches_and_how_to_start_it_again(inside: C
 @pytest.mark.parametrize(
     ("state", "badge"),
     [
-        ("starting", 'data-tone="warn"><span aria-hidden="true">▲</span> degraded · starting</span>'),
-        ("idle", 'data-tone="good"><span aria-hidden="true">●</span> running · waiting for messages</span>'),
-        ("done", 'data-tone="quiet"><span aria-hidden="true">‖</span> off · done</span>'),
-        ("failed", 'data-tone="bad"><span aria-hidden="true">■</span> failing</span>'),
+        ("starting", f'data-tone="warn">{icon("triangle-alert")} degraded · starting</span>'),
+        ("idle", f'data-tone="good">{icon("circle-check")} running · waiting for messages</span>'),
+        ("done", f'data-tone="quiet">{icon("circle-off")} off · done</span>'),
+        ("failed", f'data-tone="bad">{icon("circle-x")} failing</span>'),
     ],
 )
 def test_the_badge_of_a_run_is_its_health_and_green_only_if_it_works(

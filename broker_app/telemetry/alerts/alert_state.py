@@ -57,7 +57,13 @@ class AlertState:
     @property
     def firing(self) -> int:
         """The number of alerts that fire, and are neither acknowledged nor silenced."""
-        return sum(alert.state == FIRING for alert in self._open.values())
+        # A copy: pages are made in other threads.
+        return sum(alert.state == FIRING for alert in list(self._open.values()))
+
+    @property
+    def acknowledged(self) -> int:
+        """The number of open alerts that an operator is working on."""
+        return sum(alert.state == ACKNOWLEDGED for alert in list(self._open.values()))
 
     def all(self) -> list[Alert]:
         """The open alerts, the worst first; then the ended ones, the newest first."""

@@ -12,6 +12,7 @@ import { signOfState } from "../view/state.ts";
 import type { Column } from "./columns.ts";
 import type { Kind } from "./address.ts";
 import type { ChangedStats, DestinationStats } from "./stats.ts";
+import { iconAddress } from "../view/icon.ts";
 
 /** Seconds per step of a trend. */
 const STEP_S = 10;
@@ -130,10 +131,13 @@ const CELLS: Record<Column["cellType"], (cell: HTMLElement, column: Column) => D
   },
   state: (cell) => {
     const pill = make("span", "state");
-    const shape = make("span");
-    shape.ariaHidden = "true";
-    const [drawSign, drawWord] = [writer(shape), writer(pill)];
-    pill.prepend(shape);
+    const drawWord = writer(pill);
+    const picture = document.createElementNS(SVG, "svg");
+    picture.setAttribute("class", "icon");
+    picture.setAttribute("aria-hidden", "true");
+    const use = document.createElementNS(SVG, "use");
+    picture.append(use);
+    pill.prepend(picture);
     cell.append(pill);
     let shown = "";
     return ({ state }) => {
@@ -141,7 +145,7 @@ const CELLS: Record<Column["cellType"], (cell: HTMLElement, column: Column) => D
       shown = state;
       const look = signOfState(state);
       pill.dataset.tone = look.tone;
-      drawSign(look.shape);
+      use.setAttribute("href", iconAddress(look.icon));
       drawWord(` ${look.word}`);
     };
   },

@@ -5,14 +5,16 @@ import { Polling } from "../live/polling.ts";
 import { request, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { consolePage } from "../pages.ts";
-import { gettext } from "../gettext.ts";
+import { gettext, ngettext } from "../gettext.ts";
 import { pageAddress } from "../services.ts";
 import "../style/overview.css";
 import { showToast } from "../toasts.ts";
+import { groupsOf, sentenceOfGroup, type AlertGroup } from "../view/alert-groups.ts";
 import { sentenceOf, signOf, type Alert } from "../view/alert.ts";
 import { count } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
+import { iconView } from "../view/icon.ts";
 
 const EVERY_MS = 10_000;
 const MOST = 500;
@@ -38,7 +40,7 @@ const SPANS: [seconds: number, label: string][] = [
   [604_800, gettext("1 week")],
 ];
 
-/** Alerts by state: open, firing, acknowledged, silenced, recent. The state is in the address. */
+/** Alerts by state, those with a cause in common as one group. The state is in the address. */
 export class AlertList extends Island {
   readonly #polling = new Polling<{ items: Alert[] }>(
     this,
@@ -46,6 +48,9 @@ export class AlertList extends Island {
     EVERY_MS,
     () => ["$mom.alert"],
   );
+
+  /** The keys of groups whose alerts are shown. */
+  readonly #unfolded = new Set<string>();
 
   constructor() {
     super();
@@ -57,16 +62,23 @@ export class AlertList extends Island {
     return asked in SHOWN ? asked : "open";
   }
 
+  protected override updated(): void {
+    // What stands below appears with it, so that it does not move.
+    this.toggleAttribute("data-filled", Boolean(this.#polling.answer ?? this.#polling.fault));
+  }
+
   protected override render() {
     const { answer, fault } = this.#polling;
     if (answer === undefined && !fault) return html`<div class="skeleton" role="status"><div></div><div></div><div></div></div>`;
     const items = answer?.items ?? [];
     const rows = items.filter(({ state }) => SHOWN[this.#shown].states.includes(state));
+    const firing = rows.filter(({ state }) => state === "firing");
     return html`
       <div class="tools">
         <div class="segments" role="group" aria-label=${gettext("Alerts by state")}>
           ${(Object.keys(SHOWN) as Shown[]).map((shown) => this.#choice(shown, items))}
         </div>
+        ${firing.length > 1 ? html`<span class="spring"></span><button type="button" @click=${() => void this.#acknowledge(firing)}>${gettext("Acknowledge all {count}…", { count: count(firing.length) })}</button>` : nothing}
       </div>
       ${
         fault
@@ -80,11 +92,11 @@ export class AlertList extends Island {
         answer === undefined
           ? nothing
           : rows.length === 0
-            ? html`<p class="card calm inside"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${SHOWN[this.#shown].empty}</span></p>`
+            ? html`<p class="card calm inside"><span class="state" data-tone="good">${iconView("circle-check")} ${SHOWN[this.#shown].empty}</span></p>`
             : html`<ul class="card attention alerts">${repeat(
-                rows,
-                ({ id }) => id,
-                (alert) => this.#row(alert),
+                groupsOf(rows),
+                ({ key }) => key,
+                (group) => (group.alerts.length > 1 ? this.#group(group) : this.#row(group.alerts[0]!)),
               )}</ul>`
       }
     `;
@@ -99,10 +111,40 @@ export class AlertList extends Island {
     >${SHOWN[shown].label} <span class="quiet">${count(found)}</span></button>`;
   }
 
+  /** Alerts with a cause in common: a sentence for all, and each below it if it is unfolded. */
+  #group(group: AlertGroup): TemplateResult {
+    const { key, alerts } = group;
+    const [newest] = alerts;
+    const { tone, icon, word } = signOf(newest!);
+    const open = this.#unfolded.has(key);
+    return html`<li class="group" data-tone=${tone}>
+      <span class="shape" role="img" aria-label=${word}>${iconView(icon)}</span>
+      <div>
+        <button type="button" class="plain caption" aria-expanded=${open} @click=${() => this.#fold(key)}>${iconView("chevron-right")} ${sentenceOfGroup(group)}</button>
+        <p class="quiet since"><span class="tag">${newest!.rule}</span> ${gettext("newest fired")} ${moment(newest!.since)}</p>
+      </div>
+      <span class="best">${newest!.state === "ended" ? nothing : this.#actions(alerts)}</span>
+      ${
+        open
+          ? html`<ul class="members">${repeat(
+              alerts,
+              ({ id }) => id,
+              (alert) => this.#row(alert),
+            )}</ul>`
+          : nothing
+      }
+    </li>`;
+  }
+
+  #fold(key: string): void {
+    if (!this.#unfolded.delete(key)) this.#unfolded.add(key);
+    this.requestUpdate();
+  }
+
   #row(alert: Alert): TemplateResult {
-    const { tone, shape, word } = signOf(alert);
+    const { tone, icon, word } = signOf(alert);
     return html`<li data-tone=${tone}>
-      <span class="shape" role="img" aria-label=${word}>${shape}</span>
+      <span class="shape" role="img" aria-label=${word}>${iconView(icon)}</span>
       <div>
         <a class="caption" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
         <p class="quiet since">
@@ -112,30 +154,30 @@ export class AlertList extends Island {
           ${alert.until ? html`· ${gettext("until")} ${moment(alert.until)}` : nothing}
         </p>
       </div>
-      <span class="best">${alert.state === "ended" ? nothing : this.#actions(alert)}</span>
+      <span class="best">${alert.state === "ended" ? nothing : this.#actions([alert])}</span>
     </li>`;
   }
 
-  #actions(alert: Alert): TemplateResult {
-    if (alert.state !== "firing") {
-      return html`<button type="button" @click=${() => void this.#wake(alert)}>${gettext("Unsilence")}</button>`;
+  #actions(alerts: Alert[]): TemplateResult {
+    if (alerts[0]!.state !== "firing") {
+      return html`<button type="button" @click=${() => void this.#wake(alerts)}>${gettext("Unsilence")}</button>`;
     }
-    return html`<button type="button" @click=${() => void this.#acknowledge(alert)}>${gettext("Acknowledge…")}</button>
-      <button type="button" @click=${() => void this.#silence(alert)}>${gettext("Silence…")}</button>`;
+    return html`<button type="button" @click=${() => void this.#acknowledge(alerts)}>${gettext("Acknowledge…")}</button>
+      <button type="button" @click=${() => void this.#silence(alerts)}>${gettext("Silence…")}</button>`;
   }
 
-  async #acknowledge(alert: Alert): Promise<void> {
+  async #acknowledge(alerts: Alert[]): Promise<void> {
     const answer = await confirmAction({
-      title: gettext("Acknowledge: {what}", { what: sentenceOf(alert) }),
+      title: gettext("Acknowledge: {what}", { what: named(alerts) }),
       effect: gettext("Others see that you are working on it. No further notifications until it ends."),
       button: gettext("Acknowledge"),
     });
-    if (answer) await this.#say(alert, "acknowledge", { reason: answer.reason }, gettext("Acknowledged."));
+    if (answer) await this.#say(alerts, "acknowledge", { reason: answer.reason }, gettext("Acknowledged."));
   }
 
-  async #silence(alert: Alert): Promise<void> {
+  async #silence(alerts: Alert[]): Promise<void> {
     const answer = await confirmAction({
-      title: gettext("Silence: {what}", { what: sentenceOf(alert) }),
+      title: gettext("Silence: {what}", { what: named(alerts) }),
       effect: gettext("No notifications are sent for this rule and subject during this time."),
       button: gettext("Silence"),
       fields: html`<label>${gettext("Duration")}
@@ -144,22 +186,31 @@ export class AlertList extends Island {
     });
     if (!answer) return;
     const for_s = Number(answer.fields.get("for_s"));
-    await this.#say(alert, "silence", { for_s, reason: answer.reason }, gettext("Silenced."));
+    await this.#say(alerts, "silence", { for_s, reason: answer.reason }, gettext("Silenced."));
   }
 
-  async #wake(alert: Alert): Promise<void> {
-    await this.#say(alert, "silence", { for_s: 0 }, gettext("The alert is no longer silenced."), false);
+  async #wake(alerts: Alert[]): Promise<void> {
+    await this.#say(alerts, "silence", { for_s: 0 }, gettext("The alert is no longer silenced."), false);
   }
 
-  async #say(alert: Alert, action: string, body: object, text: string, undo = true): Promise<void> {
+  /** Says the same of each alert, one after the other; the first that is refused ends it. */
+  async #say(alerts: Alert[], action: string, body: object, text: string, undo = true): Promise<void> {
+    const done: Alert[] = [];
     try {
-      await request("POST", `alerts/${encodeURIComponent(alert.id)}/${action}`, body);
-      showToast({ text, tone: "good", ...(undo && { undo: () => void this.#wake(alert) }) });
+      for (const alert of alerts) {
+        await request("POST", `alerts/${encodeURIComponent(alert.id)}/${action}`, body);
+        done.push(alert);
+      }
+      showToast({ text, tone: "good", ...(undo && { undo: () => void this.#wake(done) }) });
     } catch (fault) {
       showToast({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad" });
     }
     this.#polling.again();
   }
+}
+
+function named(alerts: Alert[]): string {
+  return alerts.length === 1 ? sentenceOf(alerts[0]!) : ngettext("{count} alert", "{count} alerts", alerts.length);
 }
 
 customElements.define("mom-alert-list", AlertList);

@@ -9,6 +9,7 @@ import { sentenceOf, signOf, type Alert } from "../view/alert.ts";
 import { moment } from "../view/moment.ts";
 import { signView } from "../view/sign.ts";
 import { Island } from "./island.ts";
+import { iconView } from "../view/icon.ts";
 
 const SHOWN = 6;
 const EVERY_MS = 30_000;
@@ -31,10 +32,10 @@ export class AttentionList extends Island {
     const { answer, fault, refused } = this.#polling;
     if (refused) return html`<p class="inside quiet">${gettext("Only administrators can see alerts.")}</p>`;
     if (answer === undefined) {
-      return fault ? this.#failed(fault) : html`<div class="inside skeleton" role="status"><div></div><div></div></div>`;
+      return fault ? this.#failed(fault) : nothing;
     }
     if (answer.items.length === 0) {
-      return html`<p class="inside calm">${signView({ tone: "good", shape: "●", word: gettext("No alerts") })}
+      return html`<p class="inside calm">${signView({ tone: "good", icon: "circle-check", word: gettext("No alerts") })}
         <span class="quiet">${gettext("Nothing needs attention now.")}</span></p>`;
     }
     const more = answer.approx_total - answer.items.length;
@@ -51,6 +52,11 @@ export class AttentionList extends Island {
     `;
   }
 
+  protected override updated(): void {
+    const { answer, fault, refused } = this.#polling;
+    if (answer || fault || refused) this.replacePlaceholder();
+  }
+
   #failed(fault: string): TemplateResult {
     return html`<p class="notice" data-tone="warn" role="status">
       ${fault} <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button>
@@ -58,10 +64,10 @@ export class AttentionList extends Island {
   }
 
   #row(alert: Alert): TemplateResult {
-    const { tone, shape, word } = signOf(alert);
+    const { tone, icon, word } = signOf(alert);
     return html`<li data-tone=${tone}>
-      <span class="shape" role="img" aria-label=${word}>${shape}</span>
-      <a class="caption" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
+      <span class="shape" role="img" aria-label=${word}>${iconView(icon)}</span>
+      <a class="caption" href=${consolePage(alert.page)} title=${sentenceOf(alert)}>${sentenceOf(alert)}</a>
       <span class="quiet since">${alert.by ? gettext("acknowledged by {who}", { who: alert.by }) : nothing} ${moment(alert.since)}</span>
       <span class="best">${this.#best(alert)}</span>
     </li>`;

@@ -7,6 +7,7 @@ import type { Alert } from "../view/alert.ts";
 import type { Sign } from "../view/sign.ts";
 import { fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { iconView } from "../view/icon.ts";
 
 const { basePath = "/" } = document.body.dataset;
 const TICK_MS = 1_000;
@@ -47,6 +48,8 @@ export class Banners extends Island {
 
   protected override updated(): void {
     const number = nodeStatus.node?.alerts ?? 0;
+    // The line that the page came with is kept until it is known what stands in it.
+    if (nodeStatus.node && number === 0) delete this.dataset.expected;
     if (!this.alerts || number === this.#counted) return;
     this.#counted = number;
     void this.#look(number);
@@ -61,7 +64,7 @@ export class Banners extends Island {
     if (status.kind === "signed out") {
       return line(
         "bad",
-        "■",
+        "octagon-alert",
         html`${gettext("You are signed out; this page is no longer updated.")} <a href=${location.href} data-whole>${gettext("Sign in")}</a>`,
       );
     }
@@ -72,12 +75,12 @@ export class Banners extends Island {
           time: fullTime(nodeStatus.time),
         })
       : gettext("No connection to the broker yet.");
-    return line("bad", "■", html`${since}`);
+    return line("bad", "octagon-alert", html`${since}`);
   }
 
   #refusing(): TemplateResult | typeof nothing {
     const alarm = nodeStatus.node?.resource_alarm;
-    return alarm ? line("bad", "■", html`${gettext("The broker does not accept messages: {why}.", { why: alarm })}`) : nothing;
+    return alarm ? line("bad", "octagon-alert", html`${gettext("The broker does not accept messages: {why}.", { why: alarm })}`) : nothing;
   }
 
   #attention(): TemplateResult | typeof nothing {
@@ -86,9 +89,9 @@ export class Banners extends Island {
     const others = (this.#counted ?? 1) - 1;
     return line(
       alert.tone,
-      alert.shape,
-      html`${alert.text} <a href=${`${basePath}console/${alert.page}`}>${gettext("Open")}</a>
-      ${others > 0 ? html`<a href=${this.alerts}>${ngettext("and {count} other", "and {count} others", others)}</a>` : nothing}`,
+      alert.icon,
+      html`<span class="caption" title=${alert.text}>${alert.text}</span> <a href=${`${basePath}console/${alert.page}`}>${gettext("Open")}</a>
+      ${others > 0 ? html`<a class="others" href=${this.alerts}>${ngettext("and {count} other", "and {count} others", others)}</a>` : nothing}`,
     );
   }
 
@@ -111,8 +114,8 @@ async function worst(): Promise<Worst | undefined> {
 }
 
 /** A banner. */
-export function line(tone: string, shape: string, text: TemplateResult): TemplateResult {
-  return html`<div class="banner" data-tone=${tone} role="status"><span class="shape" aria-hidden="true">${shape}</span><span>${text}</span></div>`;
+export function line(tone: string, icon: string, text: TemplateResult): TemplateResult {
+  return html`<div class="banner" data-tone=${tone} role="status">${iconView(icon)}<span>${text}</span></div>`;
 }
 
 customElements.define("mom-banners", Banners);

@@ -11,6 +11,7 @@ import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 import { count } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { iconView } from "../view/icon.ts";
 
 const AT_ONCE = 100;
 /**
@@ -46,6 +47,9 @@ export class Branch extends Island {
   #levels = new Map<string, Level>();
   #open = new Set<string>();
   #filter = "";
+  /** The destination that was last scrolled into view. */
+  #revealed: string | undefined;
+  readonly #pageShown = () => this.requestUpdate();
   #leave: (() => void)[] = [];
   #readAt = performance.now();
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -58,6 +62,7 @@ export class Branch extends Island {
       session.watch(() => session.status.kind === "live" && this.#soon(0)),
       explorerFilter.watch(() => this.#seek(explorerFilter.text)),
     ];
+    document.addEventListener("mom:arrived", this.#pageShown);
     void this.#read("");
     for (const prefix of this.#open) if (prefix) void this.#read(prefix);
   }
@@ -65,11 +70,35 @@ export class Branch extends Island {
   override disconnectedCallback(): void {
     super.disconnectedCallback();
     for (const leave of this.#leave) leave();
+    document.removeEventListener("mom:arrived", this.#pageShown);
     clearTimeout(this.#timer);
   }
 
   override updated(): void {
     markCurrent();
+    this.#reveal();
+  }
+
+  /** Opens the path to the destination that is shown, level by level as they arrive, and scrolls it into view once. */
+  #reveal(): void {
+    const name = shownDestination(this.kind);
+    if (this.#filter || name === this.#revealed) return;
+    if (name === undefined) {
+      this.#revealed = undefined;
+      return;
+    }
+    const path = ["", ...[...this.#levels.values()].flatMap(({ answer }) => foldsOf(answer?.items ?? [])).filter((prefix) => name.startsWith(prefix))];
+    const closed = path.find((prefix) => !this.#open.has(prefix));
+    if (closed !== undefined) {
+      this.#open.add(closed);
+      if (!this.#levels.has(closed)) void this.#read(closed);
+      this.requestUpdate();
+      return;
+    }
+    const leaf = this.querySelector('a[aria-current="page"]');
+    if (leaf === null) return;
+    this.#revealed = name;
+    leaf.scrollIntoView({ block: "nearest" });
   }
 
   protected override render() {
@@ -187,14 +216,24 @@ export class Branch extends Island {
   }
 }
 
+/** The name of the destination whose page is shown, if it is of this kind. */
+function shownDestination(kind: Kind): string | undefined {
+  if (!location.pathname.endsWith(`/${kind}s/one`)) return undefined;
+  return new URLSearchParams(location.search).get("name") ?? undefined;
+}
+
+function foldsOf(items: Item[]): string[] {
+  return items.flatMap((item) => ("prefix" in item ? [item.prefix] : []));
+}
+
 function isTroubled({ state }: { state: DestinationState }): boolean {
   return (NEEDS_ATTENTION as readonly string[]).includes(state);
 }
 
-/** A count, and the mark of trouble here or below: shape and colour, and words for a screen reader. */
+/** A count, and the mark of trouble here or below: icon and colour, and words for a screen reader. */
 function badge(value: number, troubled: boolean): TemplateResult {
   return html`<span class="badge num">${count(value)}${
-    troubled ? html`<span class="trouble" role="img" aria-label=${gettext("needs attention")}>▲</span>` : nothing
+    troubled ? html`<span class="trouble" role="img" aria-label=${gettext("needs attention")}>${iconView("triangle-alert")}</span>` : nothing
   }</span>`;
 }
 

@@ -13,6 +13,7 @@ import { signView } from "../view/sign.ts";
 import { Island } from "./island.ts";
 import "../style/connections.css";
 import { pageAddress } from "../services.ts";
+import { iconView } from "../view/icon.ts";
 
 const EVERY_MS = 2_000;
 const ROWS = 100;
@@ -68,7 +69,7 @@ const CLOSED: Column[] = [
 function lastReceived({ idle_s, heart_beat_in_s }: Connection): TemplateResult {
   const late = heart_beat_in_s > 0 && idle_s > 1.5 * heart_beat_in_s;
   const title = heart_beat_in_s > 0 ? gettext("heart-beat interval: {span}", { span: duration(heart_beat_in_s) }) : gettext("no heart-beats");
-  return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${gettext("late")}>▲</span> ` : nothing}${duration(idle_s)}</span>`;
+  return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${gettext("late")}>${iconView("triangle-alert")}</span> ` : nothing}${duration(idle_s)}</span>`;
 }
 
 /** Current clients, or those of the last 24 hours. Filter, order and page are in the address and evaluated by the broker. */
@@ -158,7 +159,7 @@ export class ConnectionList extends Island {
   #flapping(clients: Flapping[]): TemplateResult | typeof nothing {
     if (clients.length === 0) return nothing;
     return html`<section class="flapping notice" data-tone="warn" aria-label=${gettext("Clients that reconnect frequently")}>
-      <strong><span aria-hidden="true">▲</span> ${ngettext("{count} client is flapping", "{count} clients are flapping", clients.length)}</strong>
+      <strong>${iconView("triangle-alert")} ${ngettext("{count} client is flapping", "{count} clients are flapping", clients.length)}</strong>
       <ul>
         ${clients.map(
           (client) => html`<li>

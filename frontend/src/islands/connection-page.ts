@@ -12,18 +12,19 @@ import { moment } from "../view/moment.ts";
 import { nameOf as destinationName } from "../view/name.ts";
 import { signView, unknownSign, type Sign } from "../view/sign.ts";
 import { Island } from "./island.ts";
+import { iconView } from "../view/icon.ts";
 
 const EVERY_MS = 2_000;
 const EVENTS: Record<ClientEventName, Sign> = {
-  connected: { word: gettext("connected"), tone: "quiet", shape: "●" },
-  subscribed: { word: gettext("subscribed"), tone: "quiet", shape: "●" },
-  unsubscribed: { word: gettext("unsubscribed"), tone: "quiet", shape: "●" },
-  slow: { word: gettext("slow"), tone: "warn", shape: "▲" },
-  recovered: { word: gettext("reads messages again"), tone: "quiet", shape: "●" },
-  refused: { word: gettext("refused"), tone: "bad", shape: "■" },
-  draining: { word: gettext("drained"), tone: "warn", shape: "▲" },
-  disconnecting: { word: gettext("closed by an operator"), tone: "bad", shape: "■" },
-  closed: { word: gettext("disconnected"), tone: "quiet", shape: "●" },
+  connected: { word: gettext("connected"), tone: "quiet", icon: "circle" },
+  subscribed: { word: gettext("subscribed"), tone: "quiet", icon: "circle" },
+  unsubscribed: { word: gettext("unsubscribed"), tone: "quiet", icon: "circle" },
+  slow: { word: gettext("slow"), tone: "warn", icon: "triangle-alert" },
+  recovered: { word: gettext("reads messages again"), tone: "quiet", icon: "circle" },
+  refused: { word: gettext("refused"), tone: "bad", icon: "circle-x" },
+  draining: { word: gettext("drained"), tone: "warn", icon: "triangle-alert" },
+  disconnecting: { word: gettext("closed by an operator"), tone: "bad", icon: "circle-x" },
+  closed: { word: gettext("disconnected"), tone: "quiet", icon: "circle" },
 };
 
 interface Answer {
@@ -161,7 +162,7 @@ export class ConnectionPage extends Island {
                 (one) => html`<tr>
                   <th scope="row">
                     <a href=${pageOf(one.destination)}>${destinationName(one.destination)}</a>
-                    ${one.slow_since ? html`<span class="state" data-tone="warn"><span aria-hidden="true">▲</span> ${gettext("slow")}</span>` : nothing}
+                    ${one.slow_since ? html`<span class="state" data-tone="warn">${iconView("triangle-alert")} ${gettext("slow")}</span>` : nothing}
                     ${one.exclusive ? html`<span class="tag">${one.active ? gettext("exclusive") : gettext("standby")}</span>` : nothing}
                     ${one.priority ? html`<span class="tag">${gettext("priority {number}", { number: one.priority })}</span>` : nothing}
                   </th>

@@ -12,6 +12,7 @@ import { showToast } from "../toasts.ts";
 import type { Consumer as Subscribed } from "../view/connection.ts";
 import { NONE, ago, count, duration, fullTime, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { iconView } from "../view/icon.ts";
 
 /** A consumer with its connection. */
 interface Consumer extends Omit<Subscribed, "waiting"> {
@@ -117,7 +118,7 @@ export class ConsumerList extends Island {
             ? html`<a href=${`${basePath}console/connections/one?${new URLSearchParams({ id: connection })}`}>${consumer.user}</a>`
             : html`${consumer.user} <span class="tag">REST</span>`
         }
-        ${slow ? html`<span class="state" data-tone="warn" title=${gettext("not reading since {time}", { time: fullTime(slow) })}>▲ ${gettext("slow")}</span>` : nothing}
+        ${slow ? html`<span class="state" data-tone="warn" title=${gettext("not reading since {time}", { time: fullTime(slow) })}>${iconView("triangle-alert")} ${gettext("slow")}</span>` : nothing}
         ${consumer.active ? nothing : html`<span class="tag">${gettext("standby")}</span>`}
         ${consumer.exclusive ? html`<span class="tag">${gettext("exclusive")}</span>` : nothing}
         ${consumer.priority ? html`<span class="tag">${gettext("priority {number}", { number: consumer.priority })}</span>` : nothing}

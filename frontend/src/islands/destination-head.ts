@@ -16,6 +16,8 @@ import { count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 import "../style/destination.css";
 import { JobToast } from "./job-toast.ts";
+import { favourites } from "../favourites.ts";
+import { iconView } from "../view/icon.ts";
 
 type Paused = Facts["paused"];
 
@@ -45,7 +47,7 @@ export class DestinationHead extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [this.#one]);
+    new Follow(this, () => [this.#one, favourites]);
   }
 
   get #one(): LiveDestination {
@@ -66,13 +68,13 @@ export class DestinationHead extends Island {
   // ------------------------------------------------------------------ how it stands
 
   #pill(facts: Facts): TemplateResult {
-    const { tone, shape, word } = this.#condition(facts);
-    return html`<span class="pill" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
+    const { tone, icon, word } = this.#condition(facts);
+    return html`<span class="pill" data-tone=${tone}>${iconView(icon)} ${word}</span>`;
   }
 
-  #condition(facts: Facts): { tone: string; shape: string; word: string } {
+  #condition(facts: Facts): { tone: string; icon: string; word: string } {
     if (facts.paused !== "none") {
-      return { tone: "warn", shape: "‖", word: gettext("paused: {who}", { who: facts.paused }) };
+      return { tone: "warn", icon: "circle-pause", word: gettext("paused: {who}", { who: facts.paused }) };
     }
     return signOfState(facts.state);
   }
@@ -131,10 +133,22 @@ export class DestinationHead extends Island {
         this.kind === "topic"
           ? nothing
           : html`${this.dead ? this.#act(gettext("Retry…"), "manage", () => this.#many("retry")) : nothing}
-            ${this.#act(gettext("Move…"), "manage", () => this.#many("move"))}
-            ${this.#act(gettext("Purge…"), "manage", () => this.#purge(facts))}
-            ${this.#act(gettext("Delete…"), "administer", () => this.#remove(facts), "bad")}`
-      }`;
+            <button type="button" class="plain" popovertarget="more-actions" aria-label=${gettext("More actions")} title=${gettext("More actions")}>${iconView("ellipsis")}</button>
+            <div id="more-actions" class="menu-items" popover @click=${(event: Event) => (event.currentTarget as HTMLElement).hidePopover()}>
+              ${this.#act(gettext("Move…"), "manage", () => this.#many("move"))}
+              <hr />
+              ${this.#act(gettext("Purge…"), "manage", () => this.#purge(facts), "bad")}
+              ${this.#act(gettext("Delete…"), "administer", () => this.#remove(facts), "bad")}
+            </div>`
+      }
+      ${this.#star()}`;
+  }
+
+  /** Marks the destination for the tree. */
+  #star(): TemplateResult {
+    const address = `/${this.kind}/${this.name}`;
+    return html`<button type="button" class="plain star" aria-pressed=${favourites.has(address)} aria-label=${gettext("Favourite")} title=${gettext("Favourite")}
+      @click=${() => favourites.toggle(address)}>${iconView("star")}</button>`;
   }
 
   #act(text: string, right: Right, action: () => Promise<unknown>, tone?: string): TemplateResult {
@@ -251,7 +265,7 @@ export class DestinationHead extends Island {
     };
     return html`<div class="standing">
       <p class="standing-facts">
-        <span class="pill" data-tone="quiet"><span aria-hidden="true">○</span> ${gettext("does not exist yet")}</span>
+        <span class="pill" data-tone="quiet">${iconView("circle-dashed")} ${gettext("does not exist yet")}</span>
         <span>${gettext("It is created by its first message or subscription.")}</span>
       </p>
       <div class="tools">

@@ -29,16 +29,20 @@ class FailoverBanner extends Island {
   protected override render() {
     if (failover.successor !== undefined) return this.#successor(failover.successor);
     if (session.status.kind !== "reconnecting" || failover.others.length === 0) return nothing;
-    return line("warn", "▲", html`${gettext("Other brokers of {name}:", { name: broker })} ${failover.others.map(link)}`);
+    return line("warn", "triangle-alert", html`${gettext("Other brokers of {name}:", { name: broker })} ${failover.others.map(link)}`);
   }
 
   #successor(web: string) {
     const served = html`${gettext("{name} is now served by", { name: broker })} ${link(web)}.`;
     if (!failover.moves) {
-      return line("warn", "▲", html`${served} ${gettext("This page stays here, so that no input is lost. You may have to sign in again there.")}`);
+      return line("warn", "triangle-alert", html`${served} ${gettext("This page stays here, so that no input is lost. You may have to sign in again there.")}`);
     }
     const moves = gettext("This page moves there in {seconds} s. You may have to sign in again.", { seconds: failover.moveDelayS });
-    return line("warn", "▲", html`${served} ${moves} <button type="button" @click=${() => failover.stay()}>${gettext("Stay on this page")}</button>`);
+    return line(
+      "warn",
+      "triangle-alert",
+      html`${served} ${moves} <button type="button" @click=${() => failover.stay()}>${gettext("Stay on this page")}</button>`,
+    );
   }
 }
 

@@ -10,6 +10,11 @@ export class Island extends LitElement {
     this.dataset.island = "";
   }
 
+  /** Removes what the page has sent to keep the place of the content, once that is here. */
+  protected replacePlaceholder(): void {
+    this.querySelector(":scope > .placeholder")?.remove();
+  }
+
   protected override createRenderRoot(): HTMLElement {
     return this;
   }

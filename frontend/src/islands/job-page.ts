@@ -13,6 +13,7 @@ import { showToast } from "../toasts.ts";
 import { count, fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
 import { JobToast } from "./job-toast.ts";
+import { iconView } from "../view/icon.ts";
 
 /** One job: how far it is while it runs, what became of each message, and the way back. */
 export class JobPage extends Island {
@@ -79,10 +80,10 @@ export class JobPage extends Island {
   }
 
   #shown(job: Job): TemplateResult {
-    const { word, tone, shape } = signOfJob(job);
+    const { word, tone, icon } = signOfJob(job);
     return html`
       <div class="headline">
-        <h2>${titleOf(job.op, job.total)} <span class="pill" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></h2>
+        <h2>${titleOf(job.op, job.total)} <span class="pill" data-tone=${tone}>${iconView(icon)} ${word}</span></h2>
         <div class="tools">${this.#actions(job)}</div>
       </div>
       ${job.reason ? html`<p class="notice" data-tone=${isOpen(job) ? "warn" : "bad"}>${job.reason}</p>` : nothing}

@@ -10,6 +10,7 @@ import "../style/messages.css";
 import { bodyOf, preview } from "../view/body.ts";
 import { count, time } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { iconView } from "../view/icon.ts";
 
 /** Messages a second that the page asks for, and those that it keeps. */
 const CREDIT = 100;
@@ -146,7 +147,7 @@ export class MessageTail extends Island {
 
   #line(line: Line): TemplateResult {
     if ("skipped" in line) {
-      return html`<li class="skipped">▲ ${ngettext("{count} skipped", "{count} skipped", line.skipped)}</li>`;
+      return html`<li class="skipped">${iconView("triangle-alert")} ${ngettext("{count} skipped", "{count} skipped", line.skipped)}</li>`;
     }
     const { message } = line;
     return html`<li title=${message.id}>

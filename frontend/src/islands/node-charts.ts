@@ -7,6 +7,7 @@ import type { ChartLine } from "../view/chart.ts";
 import "./chart.ts";
 import { Island } from "./island.ts";
 import "./range-choice.ts";
+import { iconView } from "../view/icon.ts";
 
 const MOVED: ChartLine[] = [
   { key: "in", label: gettext("published"), tone: "accent" },
@@ -40,7 +41,7 @@ export class NodeCharts extends Island {
         <mom-range-choice @range=${() => nodeHistory.choose(chosenRange())}></mom-range-choice>
         ${
           fault
-            ? html`<span class="state" data-tone="warn" role="status">▲ ${gettext("not updated: {fault}", { fault })}</span>
+            ? html`<span class="state" data-tone="warn" role="status">${iconView("triangle-alert")} ${gettext("not updated: {fault}", { fault })}</span>
               <button type="button" class="link" @click=${() => void nodeHistory.again()}>${gettext("Try again")}</button>`
             : nothing
         }

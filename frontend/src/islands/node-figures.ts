@@ -5,6 +5,7 @@ import { consolePage, queuesPage } from "../pages.ts";
 import { gettext } from "../gettext.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { iconView } from "../view/icon.ts";
 
 /** Older messages are marked: the threshold of the built-in alert rule `oldest`. */
 const LONG_S = 300;
@@ -60,7 +61,7 @@ export class NodeFigures extends Island {
         const warns = node !== undefined && marked?.(node);
         return html`<a href=${href} data-tone=${warns ? "warn" : nothing}>
           <span class="label">${label}</span>
-          <span class="value num">${node ? value(node) : NONE}${warns ? html` <span aria-hidden="true">▲</span>` : nothing}</span>
+          <span class="value num">${node ? value(node) : NONE}${warns ? html` ${iconView("triangle-alert")}` : nothing}</span>
         </a>`;
       })}
       </div>

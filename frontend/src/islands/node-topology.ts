@@ -4,9 +4,11 @@ import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
+import { signView } from "../view/sign.ts";
 import { NONE } from "../view/format.ts";
 import { topologyOf, type Drawing, type Forwarding, type Line, type Vertex } from "../view/topology.ts";
 import { Island } from "./island.ts";
+import { iconAddress } from "../view/icon.ts";
 
 const EVERY_MS = 5_000;
 const WIDTH = 148;
@@ -95,13 +97,14 @@ export class NodeTopology extends Island {
     </g>`;
   }
 
-  #vertex({ title, text, href, tone, shape }: Vertex, { x, y }: Point) {
+  #vertex({ title, text, href, tone, icon }: Vertex, { x, y }: Point) {
     const short = title.length > LETTERS ? `${title.slice(0, LETTERS - 1)}…` : title;
     return svg`<a href=${href} class="vertex" data-tone=${tone} aria-label=${`${title}: ${text}`}>
       <title>${title}</title>
       <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="8"></rect>
       <text class="title" x=${x + 11} y=${y + 19}>${short}</text>
-      <text class="caption" x=${x + 11} y=${y + 34}>${shape ? `${shape} ` : ""}${text}</text>
+      ${icon ? svg`<use class="icon" href=${iconAddress(icon)} x=${x + 11} y=${y + 25} width="11" height="11"></use>` : nothing}
+      <text class="caption" x=${x + (icon ? 26 : 11)} y=${y + 34}>${text}</text>
     </a>`;
   }
 
@@ -118,7 +121,7 @@ export class NodeTopology extends Island {
             <th scope="row"><a href=${source.href}>${source.title}</a></th>
             <td data-label=${gettext("to")}><a href=${target.href}>${target.title}</a></td>
             <td data-label=${gettext("flow")}>${text}</td>
-            <td data-label=${gettext("state")}><span class="state" data-tone=${other.tone}>${other.shape ? `${other.shape} ${other.text}` : NONE}</span></td>
+            <td data-label=${gettext("state")}>${other.icon ? signView({ ...other, word: other.text }) : NONE}</td>
           </tr>`;
         })}
       </tbody>

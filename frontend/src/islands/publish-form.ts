@@ -15,6 +15,7 @@ import { bytes as inBytes } from "../view/format.ts";
 import { bareName, isQueue } from "../view/name.ts";
 import { Island } from "./island.ts";
 import { snippetBlock } from "./snippet-block.ts";
+import { iconView } from "../view/icon.ts";
 
 const CONTENT_TYPES = ["application/json", "text/plain", "application/xml", "text/csv", "application/octet-stream"];
 /**
@@ -144,7 +145,7 @@ export class PublishForm extends Island {
               @dragover=${over(true)} @dragleave=${over(false)} @drop=${drop}
             ></textarea></label>`
     }
-      ${complaint ? html`<p class="hint" data-tone="warn">▲ ${complaint}</p>` : nothing}
+      ${complaint ? html`<p class="hint" data-tone="warn">${iconView("triangle-alert")} ${complaint}</p>` : nothing}
       <p class="hint tools">
         <label class="picks">${gettext("Choose a file, or drop one")}
           <input class="visually-hidden" type="file" name="file" @change=${(event: Event) => void this.#takeFile((event.target as HTMLInputElement).files?.[0])} /></label>

@@ -10,6 +10,7 @@ import { bareName } from "../view/name.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
 import { snippetBlock } from "./snippet-block.ts";
+import { iconView } from "../view/icon.ts";
 
 const EVERY_MS = 1_000;
 const SHOWN = 10;
@@ -117,7 +118,7 @@ export class QuickStart extends Island {
     const waiting = this.#polling.answer ?? [];
     const arrived = waiting.length > 0 || this.received.length > 0 || this.streamed.length > 0;
     return html`<header><h2>${gettext("The queue {name}", { name: this.queue })}</h2>
-        <span class="state" data-tone=${waiting.length ? "good" : "quiet"}><span aria-hidden="true">${waiting.length ? "●" : "○"}</span> ${waiting.length ? gettext("{count} waiting", { count: waiting.length }) : gettext("empty, waiting for messages")}</span>
+        <span class="state" data-tone=${waiting.length ? "good" : "quiet"}>${iconView(waiting.length ? "circle-check" : "circle")} ${waiting.length ? gettext("{count} waiting", { count: waiting.length }) : gettext("empty, waiting for messages")}</span>
       </header>
       <div class="inside">
         ${this.#polling.fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#polling.fault}</p>` : nothing}
@@ -139,7 +140,7 @@ export class QuickStart extends Island {
     return html`<section aria-label=${gettext("Receive")}><h3>${gettext("The message has arrived. Now receive it.")}</h3>
       <div class="tools"><button type="button" class="primary" @click=${() => void this.#receive()}>${gettext("Receive")}</button></div>
       ${snippetBlock({ tool: gettext("Receive with curl"), code: this.receive })}
-      ${this.received.length ? html`<ul class="received" role="status">${this.received.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
+      ${this.received.length ? html`<ul class="received" role="status">${this.received.map(({ body }) => html`<li><span class="state" data-tone="good">${iconView("circle-check")} ${gettext("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
     </section>`;
   }
 
@@ -148,7 +149,7 @@ export class QuickStart extends Island {
       <div class="tools">
         ${
           this.#source
-            ? html`<span class="state" data-tone=${this.streaming ? "good" : "warn"}><span aria-hidden="true">${this.streaming ? "●" : "▲"}</span> ${this.streaming ? gettext("subscribed: send another message") : gettext("connecting")}</span>`
+            ? html`<span class="state" data-tone=${this.streaming ? "good" : "warn"}>${iconView(this.streaming ? "circle-check" : "triangle-alert")} ${this.streaming ? gettext("subscribed: send another message") : gettext("connecting")}</span>`
             : html`<button type="button" class="primary" @click=${() => {
                 this.#subscribe();
                 this.requestUpdate();
@@ -156,7 +157,7 @@ export class QuickStart extends Island {
         }
       </div>
       ${snippetBlock({ tool: gettext("Subscribe with curl"), code: this.listen })}
-      ${this.streamed.length ? html`<ul class="received" role="status">${this.streamed.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
+      ${this.streamed.length ? html`<ul class="received" role="status">${this.streamed.map(({ body }) => html`<li><span class="state" data-tone="good">${iconView("circle-check")} ${gettext("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
     </section>`;
   }
 }

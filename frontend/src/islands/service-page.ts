@@ -28,10 +28,10 @@ interface Answer {
 }
 
 const STATES: Record<PendingState, Sign> = {
-  waiting: { tone: "quiet", shape: "○", word: gettext("waiting") },
-  fetching: { tone: "quiet", shape: "◐", word: gettext("being fetched") },
-  fetched: { tone: "good", shape: "●", word: gettext("held by a consumer") },
-  settling: { tone: "good", shape: "◐", word: gettext("being settled") },
+  waiting: { tone: "quiet", icon: "circle", word: gettext("waiting") },
+  fetching: { tone: "quiet", icon: "loader", word: gettext("being fetched") },
+  fetched: { tone: "good", icon: "circle-check", word: gettext("held by a consumer") },
+  settling: { tone: "good", icon: "loader", word: gettext("being settled") },
 };
 
 /** One service: properties, messages that wait for it, and actions. */

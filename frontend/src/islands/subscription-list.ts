@@ -33,9 +33,9 @@ interface Subscription {
 
 const READ_EVERY_MS = 3_000;
 const STATE_SIGNS: Record<SubscriptionState, Sign> = {
-  offline: { tone: "warn", shape: "▲", word: gettext("offline") },
-  stalled: { tone: "warn", shape: "▲", word: gettext("stalled") },
-  active: { tone: "good", shape: "●", word: gettext("active") },
+  offline: { tone: "warn", icon: "triangle-alert", word: gettext("offline") },
+  stalled: { tone: "warn", icon: "triangle-alert", word: gettext("stalled") },
+  active: { tone: "good", icon: "circle-check", word: gettext("active") },
 };
 
 /** Durable and shared subscriptions of a topic, connected subscribers, and retained messages. */

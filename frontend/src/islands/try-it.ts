@@ -7,6 +7,7 @@ import { language } from "../language.ts";
 import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 import { Island } from "./island.ts";
+import { iconView } from "../view/icon.ts";
 
 interface Received {
   id: string;
@@ -102,13 +103,13 @@ export class TryIt extends Island {
     const outcome = await session.publish({ destination: this.#one.address, body, headers });
     switch (outcome.kind) {
       case "confirmed":
-        this.#result = html`<span class="state" data-tone="good">● ${gettext("Confirmed after {ms} ms", { ms: outcome.tookMs.toFixed(0) })}</span>`;
+        this.#result = html`<span class="state" data-tone="good">${iconView("circle-check")} ${gettext("Confirmed after {ms} ms", { ms: outcome.tookMs.toFixed(0) })}</span>`;
         break;
       case "refused":
-        this.#result = html`<span class="state" data-tone="bad">■ ${outcome.problem.detail || outcome.problem.title}</span>`;
+        this.#result = html`<span class="state" data-tone="bad">${iconView("circle-x")} ${outcome.problem.detail || outcome.problem.title}</span>`;
         break;
       case "unconfirmed":
-        this.#result = html`<span class="state" data-tone="warn">▲ ${outcome.why}</span>`;
+        this.#result = html`<span class="state" data-tone="warn">${iconView("triangle-alert")} ${outcome.why}</span>`;
     }
     this.requestUpdate();
   }

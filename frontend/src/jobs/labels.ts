@@ -11,17 +11,19 @@ export const isOpen = ({ state }: Pick<Job, "state">): boolean => state === "wai
 export function signOfJob({ state, refused }: Pick<Job, "state" | "refused">): Sign {
   switch (state) {
     case "waiting":
-      return { word: gettext("waiting"), tone: "quiet", shape: "○" };
+      return { word: gettext("waiting"), tone: "quiet", icon: "circle-dashed" };
     case "running":
-      return { word: gettext("running"), tone: "accent", shape: "●" };
+      return { word: gettext("running"), tone: "accent", icon: "loader" };
     case "done":
-      return refused > 0 ? { word: gettext("done, some refused"), tone: "warn", shape: "▲" } : { word: gettext("done"), tone: "good", shape: "●" };
+      return refused > 0
+        ? { word: gettext("done, some refused"), tone: "warn", icon: "triangle-alert" }
+        : { word: gettext("done"), tone: "good", icon: "circle-check" };
     case "cancelled":
-      return { word: gettext("cancelled"), tone: "quiet", shape: "■" };
+      return { word: gettext("cancelled"), tone: "quiet", icon: "circle-off" };
     case "stopped":
-      return { word: gettext("stopped by errors"), tone: "bad", shape: "▲" };
+      return { word: gettext("stopped by errors"), tone: "bad", icon: "octagon-alert" };
     case "failed":
-      return { word: gettext("failed"), tone: "bad", shape: "■" };
+      return { word: gettext("failed"), tone: "bad", icon: "circle-x" };
   }
 }
 

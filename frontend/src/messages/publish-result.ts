@@ -6,6 +6,7 @@ import { pageOf } from "../pages.ts";
 import { count } from "../view/format.ts";
 import { isQueue } from "../view/name.ts";
 import type { Sent } from "./publish-request.ts";
+import { iconView } from "../view/icon.ts";
 
 const SHOWN_IDS = 50;
 
@@ -35,7 +36,7 @@ export function publishResult({ sent, tookMs, running, status, error }: PublishR
     ${
       error || sent.errors.length > 0
         ? html`<div class="notice" data-tone="bad" role="alert">
-          <strong>■ ${gettext("Refused.")}</strong> ${error || sent.errors[0]}
+          <strong>${iconView("circle-x")} ${gettext("Refused.")}</strong> ${error || sent.errors[0]}
           ${sent.errors.length > 1 ? gettext("({count} messages)", { count: count(sent.errors.length) }) : nothing}
         </div>`
         : nothing

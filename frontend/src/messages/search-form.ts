@@ -6,6 +6,7 @@ import { pageAddress } from "../services.ts";
 import { count } from "../view/format.ts";
 import { toggled } from "./search.ts";
 import type { SearchResults } from "./search-results.ts";
+import { iconView } from "../view/icon.ts";
 
 /** Origins and reasons of dead letters that are named at most. */
 const NAMED = 5;
@@ -45,7 +46,7 @@ export function searchForm(searchError: string, isTail: boolean, toggleTail: () 
         <dt translate="no">colour = 'red' AND size &gt; 3</dt><dd>${gettext("a selector: operators with spaces around them")}</dd>
       </dl>
     </details>
-    ${searchError ? html`<p class="hint" data-tone="bad" role="alert">■ ${searchError}</p>` : nothing}
+    ${searchError ? html`<p class="hint" data-tone="bad" role="alert">${iconView("circle-x")} ${searchError}</p>` : nothing}
   </form>`;
 }
 

@@ -29,13 +29,15 @@ export interface Alert {
 
 /** The sign of an alert's state. */
 export function signOf({ state, severity }: Alert): Sign {
-  if (state === "ended") return { tone: "good", shape: "●", word: gettext("ended") };
-  if (state === "silenced") return { tone: "quiet", shape: "‖", word: gettext("silenced") };
-  if (state === "acknowledged") return { tone: "quiet", shape: "○", word: gettext("acknowledged") };
-  return severity === "critical" ? { tone: "bad", shape: "■", word: gettext("critical") } : { tone: "warn", shape: "▲", word: gettext("warning") };
+  if (state === "ended") return { tone: "good", icon: "circle-check", word: gettext("ended") };
+  if (state === "silenced") return { tone: "quiet", icon: "bell-off", word: gettext("silenced") };
+  if (state === "acknowledged") return { tone: "quiet", icon: "user", word: gettext("acknowledged") };
+  return severity === "critical"
+    ? { tone: "bad", icon: "octagon-alert", word: gettext("critical") }
+    : { tone: "warn", icon: "triangle-alert", word: gettext("warning") };
 }
 
-const KINDS: Record<ComponentKind, string> = {
+export const KINDS: Record<ComponentKind, string> = {
   callback: gettext("Callback"),
   reflex: gettext("Reflex"),
   bridge: gettext("Bridge"),
@@ -44,7 +46,7 @@ const KINDS: Record<ComponentKind, string> = {
   pipeline: gettext("Pipeline"),
   store: gettext("Store"),
 };
-const HEALTH: Record<Health, string> = {
+export const HEALTH: Record<Health, string> = {
   running: gettext("running"),
   degraded: gettext("degraded"),
   stalled: gettext("stalled"),

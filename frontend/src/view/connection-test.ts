@@ -3,6 +3,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import type { ConnectionTestStep } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
+import { iconView } from "./icon.ts";
 
 export interface Step {
   name: string;
@@ -43,16 +44,17 @@ export function connectionTestView(names: string[], steps: Step[], trial: Connec
         .filter((name) => !steps.some((step) => step.name === name))
         .map(
           (name, at) =>
-            html`<li class="quiet"><span class="state" data-tone="quiet"><span aria-hidden="true">${at === 0 ? "◌" : "○"}</span> ${name}</span> <span>${at === 0 ? "…" : nothing}</span></li>`,
+            html`<li class="quiet"><span class="state" data-tone="quiet">${iconView(at === 0 ? "loader" : "circle-dashed")} ${name}</span> <span>${at === 0 ? "…" : nothing}</span></li>`,
         )}
     </ol>
   </section>`;
 }
 
 function stepOf({ name, ok, detail, fix }: Step): TemplateResult {
-  const [tone, shape, word] = ok === null ? ["quiet", "–", gettext("not tested")] : ok ? ["good", "●", gettext("yes")] : ["bad", "■", gettext("no")];
+  const [tone, icon, word] =
+    ok === null ? ["quiet", "circle-dashed", gettext("not tested")] : ok ? ["good", "circle-check", gettext("yes")] : ["bad", "circle-x", gettext("no")];
   return html`<li>
-    <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${name}<span class="visually-hidden">: ${word}</span></span>
+    <span class="state" data-tone=${tone}>${iconView(icon)} ${name}<span class="visually-hidden">: ${word}</span></span>
     <span>${detail} ${fix ? html`<b>${fix[0]!.toUpperCase() + fix.slice(1)}.</b>` : nothing}</span>
   </li>`;
 }

@@ -67,12 +67,12 @@ export interface ClientEvent {
 
 /** The state of a client. */
 export function signOfConnection(connection: Connection): Sign {
-  if (connection.closed_at !== null) return { tone: "quiet", shape: "○", word: gettext("disconnected") };
-  if (connection.draining) return { tone: "warn", shape: "◐", word: gettext("draining") };
-  if (connection.slow) return { tone: "warn", shape: "▲", word: gettext("slow") };
-  if (connection.congested) return { tone: "warn", shape: "▲", word: gettext("not reading") };
-  if (connection.throttled) return { tone: "warn", shape: "‖", word: gettext("throttled") };
-  return { tone: "good", shape: "●", word: gettext("connected") };
+  if (connection.closed_at !== null) return { tone: "quiet", icon: "circle", word: gettext("disconnected") };
+  if (connection.draining) return { tone: "warn", icon: "loader", word: gettext("draining") };
+  if (connection.slow) return { tone: "warn", icon: "triangle-alert", word: gettext("slow") };
+  if (connection.congested) return { tone: "warn", icon: "triangle-alert", word: gettext("not reading") };
+  if (connection.throttled) return { tone: "warn", icon: "circle-pause", word: gettext("throttled") };
+  return { tone: "good", icon: "circle-check", word: gettext("connected") };
 }
 
 /** The name of a client: its client-id, else its user. */

@@ -31,17 +31,19 @@ export interface Service {
   origin: ServiceOrigin | null;
 }
 
-/** Whether a service is active: shape, word and colour. */
+/** Whether a service is active: icon, word and colour. */
 export function activityOf({ active }: Service): TemplateResult {
-  return active ? signView({ tone: "good", shape: "●", word: gettext("active") }) : signView({ tone: "quiet", shape: "○", word: gettext("inactive") });
+  return active
+    ? signView({ tone: "good", icon: "circle-check", word: gettext("active") })
+    : signView({ tone: "quiet", icon: "circle", word: gettext("inactive") });
 }
 
-/** The state of the connection to an origin: shape, word and colour. */
+/** The state of the connection to an origin: icon, word and colour. */
 export function linkOf({ state, error }: ServiceOrigin): TemplateResult {
   return html`${
     state === "connected"
-      ? signView({ tone: "good", shape: "●", word: gettext("connected") })
-      : signView({ tone: "warn", shape: "▲", word: gettext("connecting") })
+      ? signView({ tone: "good", icon: "circle-check", word: gettext("connected") })
+      : signView({ tone: "warn", icon: "triangle-alert", word: gettext("connecting") })
   }
   ${error ? html`<p class="quiet">${error}</p>` : nothing}`;
 }

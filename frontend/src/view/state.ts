@@ -3,12 +3,12 @@ import { gettext } from "../gettext.ts";
 import { unknownSign, type Sign } from "./sign.ts";
 
 export const STATE_SIGNS: Record<DestinationState, Sign> = {
-  "at-limit": { word: gettext("at limit"), tone: "bad", shape: "■" },
-  "no-consumer": { word: gettext("no consumer"), tone: "warn", shape: "▲" },
-  growing: { word: gettext("growing"), tone: "warn", shape: "▲" },
-  paused: { word: gettext("paused"), tone: "quiet", shape: "‖" },
-  flowing: { word: gettext("flowing"), tone: "good", shape: "●" },
-  idle: { word: gettext("idle"), tone: "quiet", shape: "○" },
+  "at-limit": { word: gettext("at limit"), tone: "bad", icon: "octagon-alert" },
+  "no-consumer": { word: gettext("no consumer"), tone: "warn", icon: "user-x" },
+  growing: { word: gettext("growing"), tone: "warn", icon: "trending-up" },
+  paused: { word: gettext("paused"), tone: "quiet", icon: "circle-pause" },
+  flowing: { word: gettext("flowing"), tone: "good", icon: "activity" },
+  idle: { word: gettext("idle"), tone: "quiet", icon: "circle" },
 };
 
 export function signOfState(state: DestinationState): Sign {

@@ -38,7 +38,7 @@ export interface Vertex {
   text: string;
   href: string;
   tone: Tone;
-  shape: string;
+  icon: string;
   /** Messages come from the left, and go to the right. */
   column: 0 | 1 | 2;
 }
@@ -62,12 +62,12 @@ const MAX_SENDERS = 4;
 
 /** The badges of `web/console/base/health.py`. */
 const HEALTH: Record<Health, Sign> = {
-  running: { tone: "good", shape: "●", word: gettext("running") },
-  degraded: { tone: "warn", shape: "▲", word: gettext("degraded") },
-  stalled: { tone: "bad", shape: "▲", word: gettext("stalled") },
-  failing: { tone: "bad", shape: "■", word: gettext("failing") },
-  paused: { tone: "quiet", shape: "‖", word: gettext("paused") },
-  off: { tone: "quiet", shape: "‖", word: gettext("off") },
+  running: { tone: "good", icon: "circle-check", word: gettext("running") },
+  degraded: { tone: "warn", icon: "triangle-alert", word: gettext("degraded") },
+  stalled: { tone: "bad", icon: "hourglass", word: gettext("stalled") },
+  failing: { tone: "bad", icon: "circle-x", word: gettext("failing") },
+  paused: { tone: "quiet", icon: "circle-pause", word: gettext("paused") },
+  off: { tone: "quiet", icon: "circle-off", word: gettext("off") },
 };
 
 export function signOfBridge({ health }: BridgeStatus): Sign {
@@ -96,11 +96,11 @@ export function topologyOf(node: NodeFigures, forwarding: Forwarding): Drawing {
     line("broker", "consumers", gettext("{rate}/s", { rate: rate(consumed) }), consumed > 0),
   ];
   for (const bridge of bridges.slice(0, MAX_BRIDGES)) {
-    const { tone, shape, word } = signOfBridge(bridge);
+    const { tone, icon, word } = signOfBridge(bridge);
     const id = `bridge ${bridge.name}`;
     const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
     const waits = bridge.backlog ? ` · ${ngettext("{count} waiting", "{count} waiting", bridge.backlog)}` : "";
-    vertices.push({ id, title: bridge.name, text: word + waits, href, tone, shape, column: 2 });
+    vertices.push({ id, title: bridge.name, text: word + waits, href, tone, icon, column: 2 });
     lines.push({ from: "broker", to: id, text: flowOf(bridge), tone, flows: bridge.accepted_rate > 0 });
   }
   if (bridges.length > MAX_BRIDGES) {
@@ -128,7 +128,7 @@ function flowOf(bridge: BridgeStatus): string {
 }
 
 function vertex(id: string, title: string, text: string, href: string, column: Vertex["column"]): Vertex {
-  return { id, title, text, href, tone: "quiet", shape: "", column };
+  return { id, title, text, href, tone: "quiet", icon: "", column };
 }
 
 function line(from: string, to: string, text: string, flows: boolean): Line {

@@ -16,12 +16,14 @@ from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.features.bridge.remote import Remote
 from broker_app.models import AuditEntry, Bridge
+from broker_app.templatetags.console_assets import icon
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.files import FileWatcher
 from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.bridges import remotes
 from broker_app.zero.writer import PASSWORD
 from tests.support.answering_node import answering
+from tests.support.no_alerts import NO_ALERTS
 from tests.web.console.forms import sent
 from tests.zero.support import load
 
@@ -65,6 +67,7 @@ class AnsweringNode:
     """A node with the bridges of one test."""
 
     stomp_port = 61613
+    alerts = NO_ALERTS
     mirror = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -168,7 +171,7 @@ def test_a_bridge_is_shown_with_its_flows_and_events(inside: Client, node: Answe
     assert "exactly-once" in page and "east may not &lt;b&gt;" in page
     assert "10 sent</span> = <span" in page and "do not add up" not in page
     assert "Dead letters: 2" in page and "paused" in page
-    assert 'data-tone="bad"><span aria-hidden="true">■</span> 3</b>' in page, "a gap is red"
+    assert f'data-tone="bad">{icon("circle-x")} 3</b>' in page, "a gap is red"
     assert "2026-01-31 12:00:00 UTC" in page and "4 times" in page
     assert "of the bridge" not in page
 
@@ -177,10 +180,10 @@ def test_a_bridge_is_shown_with_its_flows_and_events(inside: Client, node: Answe
 @pytest.mark.parametrize(
     ("state", "health", "badge"),
     [
-        ("running", "running", 'good"><span aria-hidden="true">●</span> running</span>'),
-        ("suspended", "running", 'good"><span aria-hidden="true">●</span> running · idle</span>'),
-        ("retrying", "failing", 'bad"><span aria-hidden="true">■</span> failing · retrying</span>'),
-        ("running", "stalled", 'bad"><span aria-hidden="true">▲</span> stalled</span>'),
+        ("running", "running", f'good">{icon("circle-check")} running</span>'),
+        ("suspended", "running", f'good">{icon("circle-check")} running · idle</span>'),
+        ("retrying", "failing", f'bad">{icon("circle-x")} failing · retrying</span>'),
+        ("running", "stalled", f'bad">{icon("hourglass")} stalled</span>'),
     ],
 )
 def test_the_badge_of_a_bridge_is_its_health_and_green_only_if_it_works(

@@ -12,10 +12,12 @@ from django.test import Client
 from broker_app.base.refused import Refused
 from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
 from broker_app.models import AuditEntry, Callback
+from broker_app.templatetags.console_assets import icon
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.callbacks import callbacks
 from tests.support.answering_node import answering
+from tests.support.no_alerts import NO_ALERTS
 from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
@@ -60,6 +62,7 @@ class AnsweringNode:
         self.pushed: list[str] = []
         self.test: dict[str, Any] = {}
         self.stomp_port = 61613
+        self.alerts = NO_ALERTS
         self.mirror = None
 
     async def wait_policy(self, version: int) -> None:
@@ -102,7 +105,7 @@ def page_of(inside: Client, address: str) -> str:
 def test_the_list_shows_configuration_and_status(inside: Client, node: AnsweringNode) -> None:
     node.known["hook"] = a_callback(state="unverified", reason="it answered 404")
     page = page_of(inside, "/console/callbacks/")
-    badge = '<span aria-hidden="true">■</span> failing · the URL does not agree</span>'
+    badge = f"{icon('circle-x')} failing · the URL does not agree</span>"
     for text in (URL, "/queue/orders", badge, "it answered 404", "open", "until 12:07:00"):
         assert text in page, text
     assert 'class="num">1204<' in page and 'class="num">7<' in page

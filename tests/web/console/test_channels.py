@@ -10,6 +10,7 @@ from django.test import Client
 
 from broker_app.features.channels.report import ChannelReport, SiteReport
 from tests.support.answering_node import answering
+from tests.support.no_alerts import NO_ALERTS
 
 pytestmark = pytest.mark.django_db
 
@@ -18,6 +19,7 @@ class AnsweringNode:
     """A node with the sites of one test."""
 
     stomp_port = 61613
+    alerts = NO_ALERTS
     mirror = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

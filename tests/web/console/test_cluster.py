@@ -23,6 +23,7 @@ from broker_app.features.cluster.report import AdoptedReport, ClusterReport
 from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering
 from tests.support.clusters import a_link, a_report, an_interest
+from tests.support.no_alerts import NO_ALERTS
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +54,7 @@ class AnsweringNode:
     """A node with the cluster of one test."""
 
     stomp_port = 61613
+    alerts = NO_ALERTS
     mirror = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

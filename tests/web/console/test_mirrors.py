@@ -12,7 +12,9 @@ from django.test import Client
 
 from broker_app.base.refused import Refused
 from broker_app.node.operations import Operations
+from broker_app.templatetags.console_assets import icon
 from tests.support.answering_node import answering
+from tests.support.no_alerts import NO_ALERTS
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +60,7 @@ class AnsweringNode:
     """A node with the mirrors of one test."""
 
     stomp_port = 61613
+    alerts = NO_ALERTS
     mirror: AConsoleList | None = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -101,11 +104,11 @@ def test_the_page_shows_the_holder_the_lag_and_the_order(inside: Client, node: A
 
 
 def test_a_broker_without_a_standby_is_not_green(inside: Client, node: AnsweringNode) -> None:
-    badge = 'class="state" data-tone="{}"><span aria-hidden="true">{}</span> {}</span> <b>b1:8000</b>'
+    badge = 'class="state" data-tone="{}">{} {}</span> <b>b1:8000</b>'
     node.status = a_status(a_broker("b1:8000"), a_standby())
-    assert badge.format("good", "●", "running · active") in page_of(inside)
+    assert badge.format("good", icon("circle-check"), "running · active") in page_of(inside)
     node.status = a_status(a_broker("b1:8000"), health="degraded")
-    assert badge.format("warn", "▲", "degraded · active") in page_of(inside)
+    assert badge.format("warn", icon("triangle-alert"), "degraded · active") in page_of(inside)
 
 
 def test_the_page_shows_that_takeovers_are_paused(inside: Client, node: AnsweringNode) -> None:
@@ -188,7 +191,7 @@ def test_the_timeline_has_causes_and_the_first_start(inside: Client, node: Answe
     node.status = a_status(a_broker("b1:8000"), takeovers=past)
     page = page_of(inside)
     for label in ("lease expired", "switch-over", "clean stop", "started"):
-        assert f"</span> {label}</span>" in page, label
+        assert f"</svg> {label}</span>" in page, label
     assert "the number of non-persistent messages is not known." in page
     assert "<b>b1:8000</b> serves, epoch -1." in page
 

@@ -17,10 +17,12 @@ from django.test import Client
 from broker_app.base.refused import Refused
 from broker_app.models import AuditEntry, Reflex
 from broker_app.telemetry.event_log import EventLog
+from broker_app.templatetags.console_assets import icon
 from broker_app.web.actions import SYSTEM, Edit, apply, version_of
 from broker_app.web.console import event_log
 from broker_app.web.resource_types import RESOURCE_TYPES
 from tests.support.answering_node import answering
+from tests.support.no_alerts import NO_ALERTS
 from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
@@ -57,6 +59,7 @@ class AnsweringNode:
         self.restarted: list[str] = []
         self.refusal: Refused | None = None
         self.stomp_port = 61613
+        self.alerts = NO_ALERTS
         self.mirror = None
 
     async def wait_policy(self, version: int) -> None:
@@ -96,7 +99,7 @@ def test_the_list_shows_declarations_and_status_in_order(inside: Client, node: A
     node.known = [a_status("b.cnf:2", origin="b.cnf:2", **wrong), a_status()]
     page = page_of(inside, "/console/reflexes/")
     assert page.index("name=b.cnf%3A2") < page.index("name=slow")
-    badge = 'data-tone="bad"><span aria-hidden="true">■</span> failing · unusable</span>'
+    badge = f'data-tone="bad">{icon("circle-x")} failing · unusable</span>'
     for text in (badge, "there is no library lib", "limit_rate of mom", "rate=10", "0.2 ms, 12.5 ms"):
         assert text in page, text
     assert all(f'class="num">{figure}<' in page for figure in (1, 2, 1204, 37, 5))

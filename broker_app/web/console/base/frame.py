@@ -87,6 +87,9 @@ NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (
     ),
 )
 
+#: entries of the bar below a page on a phone, which the menu of all pages follows
+TAB_BAR = ("console", "console:queues", "console:topics", "console:alerts")
+
 
 class Line(NamedTuple):
     """A navigation entry as it is rendered; `here` is True if the current page lies below it."""
@@ -107,11 +110,15 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     known["mirrors"] = consoles_of(request)
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
-        known["navigation"] = _navigation(request.path, user.is_superuser)
+        known["navigation"] = navigation = _navigation(request.path, user.is_superuser)
+        bar = [reverse(name) for name in TAB_BAR]
+        known["tab_bar"] = [line for _, lines in navigation for line in lines if line.address in bar]
         known["environment"], known["environment_colour"] = _environment()
         known["saved_views"] = views_of(user.get_username())[:MAX_VIEWS]
         known["jobs_address"] = _address_of("console:jobs", user.is_superuser)
         known["alerts_address"] = _address_of("console:alerts", user.is_superuser)
+        if node is not None and user.is_superuser:
+            known["firing"] = node.alerts.state.firing
     return known
 
 

@@ -1,4 +1,4 @@
-"""The badge of a component on pages: its health, with a sign and a tone, and its state in its own words."""
+"""The badge of a component on pages: its health, with an icon and a tone, and its state in its own words."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class State(NamedTuple):
-    """A state with a sign, so that it does not depend on colour."""
+    """A state with an icon, so that it does not depend on colour."""
 
     word: StrPromise | str
-    sign: str
+    icon: str
     tone: str
     detail: StrPromise | str = ""
 
 
 #: by health of a component
 HEALTH_BADGES: Final = {
-    RUNNING: State(_("running"), "●", "good"),
-    DEGRADED: State(_("degraded"), "▲", "warn"),
-    STALLED: State(_("stalled"), "▲", "bad"),
-    FAILING: State(_("failing"), "■", "bad"),
-    PAUSED: State(_("paused"), "‖", "quiet"),
-    OFF: State(_("off"), "‖", "quiet"),
+    RUNNING: State(_("running"), "circle-check", "good"),
+    DEGRADED: State(_("degraded"), "triangle-alert", "warn"),
+    STALLED: State(_("stalled"), "hourglass", "bad"),
+    FAILING: State(_("failing"), "circle-x", "bad"),
+    PAUSED: State(_("paused"), "circle-pause", "quiet"),
+    OFF: State(_("off"), "circle-off", "quiet"),
 }
 
 

@@ -51,14 +51,14 @@ EVENT_LABELS: Final = {
 }  # fmt: skip
 #: states of a flow that is not paused
 _FLOWS: Final = {
-    "running": State(_("running"), "●", "good"),
-    "starting": State(_("starting"), "○", "quiet"),
-    "suspended": State(_("suspended"), "‖", "quiet"),
-    "retrying": State(_("retrying"), "▲", "warn"),
-    "stalled": State(_("stalled"), "▲", "bad"),
-    "failed": State(_("failed"), "■", "bad"),
+    "running": State(_("running"), "circle-check", "good"),
+    "starting": State(_("starting"), "circle", "quiet"),
+    "suspended": State(_("suspended"), "circle-pause", "quiet"),
+    "retrying": State(_("retrying"), "triangle-alert", "warn"),
+    "stalled": State(_("stalled"), "hourglass", "bad"),
+    "failed": State(_("failed"), "circle-x", "bad"),
 }
-_PAUSED_FLOW: Final = State(_("paused"), "‖", "quiet")
+_PAUSED_FLOW: Final = State(_("paused"), "circle-pause", "quiet")
 #: labels of a flow's counts; the first is the sum of the others
 COUNTS: Final = {
     "sent": _("sent"),
@@ -128,7 +128,7 @@ def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
             "event": EVENT_LABELS.get(event["event"], event["event"]),
             "at": datetime.fromisoformat(event["at"]),
             "tone": "bad" if event["code"] else "quiet",
-            "sign": "■" if event["code"] else "●",
+            "icon": "circle-x" if event["code"] else "circle",
         }
         for event in sorted(events, key=lambda event: str(event["at"]), reverse=True)
     ]

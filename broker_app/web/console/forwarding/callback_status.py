@@ -27,9 +27,9 @@ _STATES: Final = {
     "ended": _("ended by its receiver"),
 }
 _BREAKERS: Final = {
-    "closed": State(_("closed"), "●", "good"),
-    "half-open": State(_("half-open"), "▲", "warn"),
-    "open": State(_("open"), "■", "bad"),
+    "closed": State(_("closed"), "circle-check", "good"),
+    "half-open": State(_("half-open"), "triangle-alert", "warn"),
+    "open": State(_("open"), "circle-x", "bad"),
 }
 _OUTCOMES: Final = {
     "accepted": _("accepted"), "ended": _("ended"), "delayed": _("delayed"), "refused": _("refused"),
@@ -96,7 +96,11 @@ def shown_push(push: Mapping[str, Any]) -> Facts:
         **push,
         "at": datetime.fromisoformat(push["at"]),
         "took": _ms(push["seconds"]),
-        "outcome": State(_OUTCOMES[push["outcome"]], "●" if good else "▲", "good" if good else "warn"),
+        "outcome": State(
+            _OUTCOMES[push["outcome"]],
+            "circle-check" if good else "triangle-alert",
+            "good" if good else "warn",
+        ),
     }
 
 

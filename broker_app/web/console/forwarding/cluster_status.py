@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 
 NO_NODE: Final = _("This process only serves the console and does not know the cluster of the broker.")
-HERE: Final = State(_("this broker"), "●", "quiet")
+HERE: Final = State(_("this broker"), "circle", "quiet")
 #: states of links
 STATES: Final[dict[LinkState, State]] = {
-    "up": State(_("up"), "●", "good"),
-    "connecting": State(_("connecting"), "▲", "warn"),
-    "refused": State(_("refused"), "■", "bad"),
-    "stopped": State(_("stopped"), "‖", "quiet"),
+    "up": State(_("up"), "circle-check", "good"),
+    "connecting": State(_("connecting"), "triangle-alert", "warn"),
+    "refused": State(_("refused"), "circle-x", "bad"),
+    "stopped": State(_("stopped"), "circle-pause", "quiet"),
 }
 
 

@@ -37,31 +37,31 @@ Facts = dict[str, Any]
 NO_NODE: Final = _("This process only serves the console and does not know the mirrors of the broker.")
 #: states of brokers that share a journal
 STATES: Final = {
-    ACTIVE: State(_("active"), "●", "good"),
-    STANDBY: State(_("standby"), "○", "quiet"),
-    STOPPED: State(_("stopped"), "‖", "quiet"),
-    UNREACHABLE: State(_("not reachable"), "■", "bad"),
+    ACTIVE: State(_("active"), "circle-check", "good"),
+    STANDBY: State(_("standby"), "circle", "quiet"),
+    STOPPED: State(_("stopped"), "circle-off", "quiet"),
+    UNREACHABLE: State(_("not reachable"), "circle-x", "bad"),
 }
-_BEHIND: Final = State(_("standby, behind"), "▲", "warn")
+_BEHIND: Final = State(_("standby, behind"), "triangle-alert", "warn")
 #: states of the private journal
 PRIVATE_STATES: Final = {
-    PrivateState.COPYING: State(_("being copied"), "▲", "warn"),
-    PrivateState.IN_STEP: State(_("in step"), "●", "good"),
-    PrivateState.FAILED: State(_("not written"), "■", "bad"),
+    PrivateState.COPYING: State(_("being copied"), "triangle-alert", "warn"),
+    PrivateState.IN_STEP: State(_("in step"), "circle-check", "good"),
+    PrivateState.FAILED: State(_("not written"), "circle-x", "bad"),
 }
 #: how the configuration reaches the other brokers
 CONFIGURATIONS: Final = {
-    SEALED: State(_("sealed"), "●", "good"),
-    READABLE: State(_("readable in the store"), "▲", "warn"),
-    DATABASE: State(_("in a shared database"), "●", "quiet"),
+    SEALED: State(_("sealed"), "circle-check", "good"),
+    READABLE: State(_("readable in the store"), "triangle-alert", "warn"),
+    DATABASE: State(_("in a shared database"), "circle", "quiet"),
 }
 #: reasons of takeovers
 CAUSES: Final = {
-    STARTED: State(_("started"), "●", "quiet"),
-    FORMER_STOPPED: State(_("clean stop"), "●", "quiet"),
-    SWITCHOVER: State(_("switch-over"), "●", "good"),
-    EXPIRED: State(_("lease expired"), "▲", "warn"),
-    FORCED: State(_("forced"), "■", "bad"),
+    STARTED: State(_("started"), "circle", "quiet"),
+    FORMER_STOPPED: State(_("clean stop"), "circle", "quiet"),
+    SWITCHOVER: State(_("switch-over"), "circle-check", "good"),
+    EXPIRED: State(_("lease expired"), "triangle-alert", "warn"),
+    FORCED: State(_("forced"), "circle-x", "bad"),
 }
 
 

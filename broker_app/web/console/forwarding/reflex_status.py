@@ -24,9 +24,9 @@ Facts = dict[str, Any]
 _STATES: Final = {"starting": _("starting"), "disabled": _("disabled"), "unusable": _("unusable")}
 #: states of the process of a library
 _LIBRARIES: Final = {
-    "running": State(_("running"), "●", "good"),
-    "starting": State(_("starting"), "○", "quiet"),
-    "failed": State(_("failed"), "■", "bad"),
+    "running": State(_("running"), "circle-check", "good"),
+    "starting": State(_("starting"), "circle", "quiet"),
+    "failed": State(_("failed"), "circle-x", "bad"),
 }
 KINDS: Final[Mapping[str, StrPromise]] = {
     ARRIVAL: _("arrival"),

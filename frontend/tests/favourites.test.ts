@@ -1,0 +1,28 @@
+import { beforeEach, expect, test } from "vitest";
+import { favourites } from "../src/favourites.ts";
+
+beforeEach(() => localStorage.clear());
+
+test("a destination is marked, and its mark taken away", () => {
+  favourites.toggle("/queue/orders");
+  favourites.toggle("/topic/prices");
+  expect(favourites.addresses).toEqual(["/queue/orders", "/topic/prices"]);
+  favourites.toggle("/queue/orders");
+  expect(favourites.has("/queue/orders")).toBe(false);
+  expect(favourites.has("/topic/prices")).toBe(true);
+});
+
+test("the oldest mark goes when there are too many", () => {
+  for (let number = 0; number < 21; number += 1) favourites.toggle(`/queue/q${number}`);
+  expect(favourites.addresses).toHaveLength(20);
+  expect(favourites.has("/queue/q0")).toBe(false);
+});
+
+test("who shows marks is told of changes", () => {
+  let told = 0;
+  const leave = favourites.watch(() => (told += 1));
+  favourites.toggle("/queue/orders");
+  leave();
+  favourites.toggle("/queue/orders");
+  expect(told).toBe(1);
+});
