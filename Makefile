@@ -53,6 +53,7 @@ QUICK_STORMS ?= 200
 KILLS ?= 500
 FOREIGN ?= 100000
 TAKEOVERS ?= 100
+FAULTS ?= 140
 SINK_KILLS ?= 100
 RUN_KILLS ?= 100
 MOMBENCH ?= ../shared/bench
@@ -127,11 +128,11 @@ fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST en
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
 # TAKEOVERS with each store: Postgres, Redis, files.
-soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS and TAKEOVERS of brokers, SINK_KILLS and RUN_KILLS of Spark, messages to FOREIGN ones; SOAK_SECONDS of fuzz
-	STORM_SEED=$${STORM_SEED:-random} STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) TAKEOVERS=$(TAKEOVERS) FUZZ_SECONDS=$(SOAK_SECONDS) \
+soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS, TAKEOVERS and FAULTS of brokers, SINK_KILLS and RUN_KILLS of Spark, messages to FOREIGN ones; SOAK_SECONDS of fuzz
+	STORM_SEED=$${STORM_SEED:-random} STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) TAKEOVERS=$(TAKEOVERS) FAULTS=$(FAULTS) FUZZ_SECONDS=$(SOAK_SECONDS) \
 	  SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) SOAK=1 EVERY_LOOK=1 \
 	  $(BIN)/pytest --timeout 0 -rP \
-	  tests/core/test_storms.py tests/core/test_floods.py tests/journal/test_reads_beside_upkeep.py tests/crash tests/forwarding tests/mirror tests/fuzz \
+	  tests/core/test_storms.py tests/core/test_floods.py tests/journal/test_reads_beside_upkeep.py tests/crash tests/forwarding tests/mirror tests/enhanced_cluster/test_storm.py tests/fuzz \
 	  tests/channels/test_mastership.py tests/cluster tests/laws/test_longest_turns.py tests/rest/test_large_messages.py \
 	  tests/browser/test_connection.py tests/browser/test_every_page.py tests/web/test_read_your_writes.py tests/web/test_secrets.py tests/pipeline/test_cluster.py tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py \
 	  tests/cli/test_pipeline.py tests/cli/test_pipeline_runs.py \

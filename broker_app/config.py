@@ -238,6 +238,18 @@ class Config:
         "messages of one that fails; needs journal and cluster_port",
         pattern=r"[A-Za-z0-9]{1,32}",
     )
+    cluster_heartbeat_interval: float = _setting(
+        1.0, "time between two heart-beats of a member of an enhanced cluster", "s", least=0.1, most=60
+    )
+    cluster_heartbeat_threshold: int = _setting(
+        2, "heart-beats that are missing until a member is suspect", least=1, most=100
+    )
+    cluster_monitor_interval: float = _setting(
+        0.5, "time between two looks at a member that is suspect", "s", least=0.1, most=60
+    )
+    cluster_monitor_threshold: int = _setting(
+        2, "looks without a heart-beat until a suspect has failed, and is taken over", least=1, most=100
+    )
     cluster_keeper: str | None = _setting(
         None,
         "HOST:PORT of the broker that keeps the change record (the master broker); without it, all do",

@@ -15,6 +15,12 @@ from broker_app.cli.top import stats
 
 _Name = Annotated[str, typer.Argument(help="name of the broker, so that no other one gets the order")]
 _WhyOption = Annotated[str, typer.Option("--reason", help="kept in the audit log, and shown by query")]
+_NoFailover = Annotated[
+    bool,
+    typer.Option(
+        "--no-failover", "--nofailover", help="no other member of an enhanced cluster takes over its messages"
+    ),
+]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 #: seconds between two lines, as imqcmd has them
 _INTERVAL_S = 5.0
@@ -29,11 +35,14 @@ class _Order(NamedTuple):
     help: str
     asks: bool = False
     hidden: bool = False
+    #: whether it can keep others from taking over
+    ends: bool = False
 
 
 _STOP = """Shut a broker down: it accepts nothing more, finishes what it has accepted, and ends.
 
-    Its clients are notified.
+    Its clients are notified. In an enhanced cluster another member takes its messages over after three
+    seconds, unless --no-failover keeps them for this broker.
 
     Example: the callback broker of this machine, also one that was started automatically:
 
@@ -84,20 +93,38 @@ _ORDERS = (
     """,
         asks=True,
     ),
-    _Order("stop", "/shutdown", "{name} stops", _STOP, asks=True),
-    _Order("shutdown", "/shutdown", "{name} stops", _STOP, asks=True, hidden=True),
+    _Order("stop", "/shutdown", "{name} stops", _STOP, asks=True, ends=True),
+    _Order("shutdown", "/shutdown", "{name} stops", _STOP, asks=True, hidden=True, ends=True),
 )
 
 
 def _add(order: _Order) -> None:
+    if order.ends:
+
+        @app.command(order.command, help=order.help, hidden=order.hidden)
+        def end(
+            ctx: typer.Context,
+            name: _Name,
+            reason: _WhyOption = "",
+            no_failover: _NoFailover = False,
+            yes: _Yes = False,
+        ) -> None:
+            more = {"no_failover": True} if no_failover else {}
+            _give(order, invocation.of(ctx), name, {"name": name, "reason": reason, **more}, yes=yes)
+
+        return
+
     @app.command(order.command, help=order.help, hidden=order.hidden)
     def give(ctx: typer.Context, name: _Name, reason: _WhyOption = "", yes: _Yes = False) -> None:
-        given = invocation.of(ctx)
-        if order.asks and not yes:
-            verb = "shut down" if order.path == "/shutdown" else order.command
-            confirm(name, f"{verb} {name}", production=given.target().production)
-        done = given.rest().call("POST", order.path, {"name": name, "reason": reason})
-        given.output.done(order.answer.format(name=done["name"], connected=_connected(done)), done)
+        _give(order, invocation.of(ctx), name, {"name": name, "reason": reason}, yes=yes)
+
+
+def _give(order: _Order, given: invocation.Invocation, name: str, body: dict[str, Any], *, yes: bool) -> None:
+    if order.asks and not yes:
+        verb = "shut down" if order.path == "/shutdown" else order.command
+        confirm(name, f"{verb} {name}", production=given.target().production)
+    done = given.rest().call("POST", order.path, body)
+    given.output.done(order.answer.format(name=done["name"], connected=_connected(done)), done)
 
 
 for _one in _ORDERS:

@@ -10,6 +10,7 @@ import typer
 from broker_app.cli import cluster_clients
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
+from broker_app.cli.base.prompts import confirm
 from broker_app.cli.cluster_demo import demo
 from broker_app.cli.cluster_record import app as record_app
 from broker_app.cli.configuration.versions import is_machine_format
@@ -39,6 +40,13 @@ _LINKS = (
     "broker", "state", "sent", "sent_rate", "received", "received_rate", "returned", "unsettled_there",
     "unsettled_here", "round_trip_ms", "tls", "version", "address", "since", "reason",
 )  # fmt: skip
+_MEMBERS = ("broker", "state", "messages", "taken_by", "seen_s", "address", "why")
+_TAKEOVERS = (
+    "began", "member", "taker", "result", "took_s", "messages", "epoch", "suspected", "why", "lost", "error",
+    "journal",
+)  # fmt: skip
+#: seconds for a takeover that was ordered
+_TAKEOVER_S = 70.0
 _CONSUMERS = ("address", "broker", "consumers", "credit", "selector")
 
 
@@ -55,6 +63,8 @@ def status(ctx: typer.Context) -> None:
         for one in found["adopted"]:
             left = f"messages left in it: {one['messages']}"
             given.output.say(f"{one['member']} has failed, and this broker serves its journal; {left}")
+        if found["enhanced"] is not None:
+            _say_enhanced(given, found["enhanced"])
         here = {"broker": found["broker"], "state": "here", "address": found["address"]}
         given.output.rows(_BROKERS, [here, *map(_row, found["links"])])
     trouble = [_trouble(link) for link in found["links"] if link["state"] != "up"]
@@ -109,6 +119,53 @@ def consumers(
 
 
 @app.command()
+def takeovers(ctx: typer.Context) -> None:
+    """List the takeovers of an enhanced cluster: who took over whom and why, and what was lost."""
+    given = invocation.of(ctx)
+    enhanced = _enhanced(given)
+    given.output.rows(_TAKEOVERS, enhanced["takeovers"], whole=True)
+    if not enhanced["takeovers"]:
+        given.output.say("no member was taken over")
+
+
+@app.command()
+def takeover(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="name of the member that is taken over")] = "",
+    named: Annotated[str, typer.Option("-n", help="the same, as imqcmd has it", hidden=True)] = "",
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="do not ask, and take over although the member may be alive")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="kept in the audit log")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
+) -> None:
+    """Have this broker take over from a member of its enhanced cluster (imqcmd takeover bkr).
+
+    Members that fail are taken over without an order. This is for one that was shut down with --no-failover,
+    or hangs. With --force a member that is alive stops to serve: what it has only in memory is lost.
+    """
+    given = invocation.of(ctx)
+    name = name or named
+    if not name:
+        raise Failure(USAGE, "no member is named", fix="`mom cluster status` lists them all")
+    known = _enhanced(given)["members"]
+    member = next((one for one in known if one["broker"] == name), None)
+    if member is None:
+        names = ", ".join(one["broker"] for one in known)
+        raise Failure(USAGE, f"there is no member {name}", fix=f"the members are {names}")
+    given.output.say(f"{name} is {member['state']}; its last heart-beat was {member['seen_s']:g} s ago")
+    if not (force or yes):
+        confirm(name, f"take over {name}", production=given.target().production)
+    order = {"member": name, "force": force, "reason": reason}
+    done = given.rest().call("POST", "/cluster/takeover", order, wait_s=_TAKEOVER_S)
+    given.output.done(
+        f"{done['taker']} has taken over {done['messages']} messages of {name} in {done['took_s']:g} s, "
+        f"epoch {done['epoch']}; lost: {done['lost']}",
+        done,
+    )
+
+
+@app.command()
 def changemaster(
     ctx: typer.Context,
     broker: Annotated[str, typer.Argument(help="name of the broker that is to be the keeper")],
@@ -120,6 +177,35 @@ def changemaster(
     given = invocation.of(ctx)
     found = given.rest().call("PUT", "/cluster/keeper", {"broker": broker})
     given.output.say(f"{found['result']}: {found['keeper']} is the keeper")
+
+
+def _enhanced(given: invocation.Invocation) -> Mapping[str, Any]:
+    """The enhanced cluster of the broker. Raises Failure."""
+    found: Mapping[str, Any] | None = given.rest().get("/cluster")["enhanced"]
+    if found is None:
+        raise Failure(
+            FAILED,
+            "this broker is no member of an enhanced cluster: its messages wait for it when it fails",
+            fix="start the brokers with --cluster-id and a shared --journal (docs/clusters.md)",
+        )
+    return found
+
+
+def _say_enhanced(given: invocation.Invocation, found: Mapping[str, Any]) -> None:
+    given.output.say(
+        f"enhanced cluster {found['cluster_id']}: a member that fails is taken over after "
+        f"{found['worst_case_s']:g} s at most (heart-beat {found['heartbeat_s']:g} s x "
+        f"{found['heartbeat_threshold']}, then looks "
+        f"{found['monitor_s']:g} s x {found['monitor_threshold']}; lease {found['lease_s']:g} s)"
+    )
+    if found["taking_over"]:
+        given.output.say(f"this broker takes over from {found['taking_over']} now")
+    given.output.rows(_MEMBERS, found["members"])
+    for one in found["takeovers"][:1]:
+        given.output.say(
+            f"last takeover: {one['taker']} of {one['member']} at {one['began']}, {one['result']} in "
+            f"{one['took_s']:g} s ({one['why']}); `mom cluster takeovers` lists all"
+        )
 
 
 def _summary(found: Mapping[str, Any]) -> str:

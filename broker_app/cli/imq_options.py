@@ -1,21 +1,33 @@
-"""Options of other brokers: `-Dimq.NAME=VALUE` and `-cluster LIST` of GlassFish MQ's `imqbrokerd`,
-and `-DNAME=VALUE` with names of ActiveMQ."""
+"""Options of other brokers: `-Dimq.NAME=VALUE`, `-cluster LIST` and `-reset takeover-then-exit` of
+GlassFish MQ's `imqbrokerd`, and `-DNAME=VALUE` with names of ActiveMQ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from broker_app.base.suggestions import suggestion
 from broker_app.cli.base.failures import USAGE, Failure
 from broker_app.features.cluster import activemq_names
 from broker_app.features.cluster.imq_names import NAMES
 
-_PROPERTY, _CLUSTER = "-D", "-cluster"
+_PROPERTY, _CLUSTER, _RESET = "-D", "-cluster", "-reset"
+_TAKEOVER: Final = "takeover-then-exit"
 
 
 def translated(arguments: Sequence[str]) -> list[str]:
     """The arguments with these options as those of `mom up`. Raises Failure."""
-    return [part for argument in arguments for part in _translated(argument)]
+    found = [part for argument in arguments for part in _translated(argument)]
+    if _RESET in found:
+        at = found.index(_RESET)
+        if found[at + 1 : at + 2] != [_TAKEOVER]:
+            raise Failure(
+                USAGE,
+                f"-reset is possible with {_TAKEOVER} alone",
+                fix="`mom queue purge` and `mom queue rm` remove what -reset messages and -reset store do",
+            )
+        found[at : at + 2] = ["--reset-takeovers"]
+    return found
 
 
 def _translated(argument: str) -> Iterator[str]:

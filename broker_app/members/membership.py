@@ -205,6 +205,11 @@ class Membership:
                 return
 
 
+def members_in(store: Store) -> tuple[Member, ...]:
+    """The brokers that have used a journal lately, the active one first. Blocks. Raises JournalError."""
+    return _in_order(_parsed(note.content, note.age_s) for note in store.notes(_MEMBERS).values())
+
+
 def _in_order(members: Any) -> tuple[Member, ...]:
     found: Sequence[Member] = [member for member in members if member is not None]
     rank = {ACTIVE: 0, STANDBY: 1, STOPPED: 2}

@@ -23,6 +23,8 @@ OPERATING, QUIESCE_STARTED, QUIESCE_COMPLETE, SHUTDOWN_STARTED = STATES = (
 )
 #: codes of refusals, and what an operation of the REST API is refused while
 QUIESCED, PAUSED = "quiesced", "paused"
+#: code of the refusals of new clients while the broker takes over from another one
+TAKING_OVER = "taking-over"
 #: code of the refusals of a broker that waits for the keeper of its cluster
 MASTER_UNAVAILABLE = "master-unavailable"
 #: what happens to a broker
@@ -61,6 +63,12 @@ class BrokerState:
         self.is_stopping = False
         #: returns why no client can be served yet; empty when they can
         self.waiting: Callable[[], str] = str
+        #: returns why new clients are refused for a moment; empty when they are not
+        self.taking_over: Callable[[], str] = str
+        #: whether other brokers take over from this one when it stops, and whether they are not to do it
+        self.is_taken_over = self.keeps_messages = False
+        #: whether it starts again when it has stopped
+        self.restarts = False
         #: returns the addresses of brokers to which new clients may go
         self.other_addresses: Callable[[], Sequence[str]] = tuple
         #: called with each of `EVENTS` when it has happened, and with its order
@@ -100,9 +108,15 @@ class BrokerState:
             self.paused = None
             self.listeners(RESUME, self._order(user, reason))
 
-    def stop(self, user: str, reason: str, *, restart: bool) -> None:
-        """Note that an operator ends the broker."""
-        self.is_stopping = True
+    def stop(self, user: str, reason: str, *, restart: bool, no_failover: bool = False) -> None:
+        """Note that an operator ends the broker; with `no_failover` none takes over. Raises Refused."""
+        if no_failover and not self.is_taken_over:
+            raise Refused(
+                "conflict",
+                f"broker {self._name} is no member of an enhanced cluster, whose others would take over: "
+                "leave no_failover out; `mom mirror pause` keeps a mirror from taking over",
+            )
+        self.is_stopping, self.restarts, self.keeps_messages = True, restart, no_failover
         self.listeners(RESTART if restart else SHUTDOWN, self._order(user, reason))
 
     def _order(self, user: str, reason: str) -> Order:
@@ -113,7 +127,8 @@ class BrokerState:
     @property
     def is_refusing(self) -> bool:
         """True while new clients are refused."""
-        return self.quiesced is not None or self.paused is not None or self.waiting() != ""
+        ordered = self.quiesced is not None or self.paused is not None
+        return ordered or self.waiting() != "" or self.taking_over() != ""
 
     def check(self, states: Container[str] = (PAUSED, QUIESCED)) -> None:
         """Raise Refused if the broker is in one of these states."""
@@ -127,6 +142,8 @@ class BrokerState:
             return self._refusal(PAUSED, "serves no clients", "resume", self.paused)
         if self.quiesced is not None and QUIESCED in states:
             return self._refusal(QUIESCED, "takes no new clients", "unquiesce", self.quiesced)
+        if QUIESCED in states and (why := self.taking_over()):
+            return self._elsewhere(TAKING_OVER, f"broker {self._name} {why}", "connect again in a moment")
         if why := self.waiting():
             return self._elsewhere(MASTER_UNAVAILABLE, f"broker {self._name} {why}", "connect again later")
         return None
@@ -136,6 +153,8 @@ class BrokerState:
         for code, order in ((PAUSED, self.paused), (QUIESCED, self.quiesced)):
             if order is not None:
                 raise Refused(code, f"the broker is {code} by an administrator")
+        if self.taking_over():
+            raise Refused(TAKING_OVER, "the broker takes over from another one")
         if self.waiting():
             raise Refused(MASTER_UNAVAILABLE, "the broker waits for the master broker of its cluster")
 

@@ -188,6 +188,11 @@ PROBLEMS = {
             "The member active names other brokers, if there are any.",
         ),
         Problem(
+            "taking-over", 503, "Taking over",
+            "The broker takes over the messages of one that has failed, and takes no new clients meanwhile, for ten "
+            "seconds at most. The member active names other brokers, if there are any.",
+        ),
+        Problem(
             "busy", 503, "Busy",
             "The node has reached its limit of concurrent requests or memory. Try again after the time in "
             "Retry-After.",

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.report import TakeoverReport
 from broker_app.features.enhanced_cluster.adopted_broker import AdoptedBroker
-from broker_app.features.enhanced_cluster.takeover import JournalWatch, OwnBroker, TakenJournal
+from broker_app.features.enhanced_cluster.journal_watch import JournalWatch
+from broker_app.features.enhanced_cluster.registry import JournalState
+from broker_app.features.enhanced_cluster.takeover import OwnBroker, TakenJournal, stored_messages
+from broker_app.journal.errors import JournalError
+from broker_app.net.broker_state import BrokerState
 from broker_app.net.policy.policy import Policy
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 log = logging.getLogger(__name__)
 
+#: seconds for which new clients are refused while a takeover runs; they are taken then although it goes on
+REFUSES_S: Final = 10.0
+#: seconds in which a takeover that was ordered is awaited
+_AWAIT_S: Final = 60.0
+#: seconds between two counts of messages, of which a broker may have in many queues
+_COUNT_S: Final = 5.0
+
 
 class EnhancedMember:
-    """Owns the watch over the journals, and the brokers that serve those that were taken over."""
+    """Owns the watch over the journals, and the brokers that serve those that were taken over. `clients`
+    counts the connections of clients."""
 
     def __init__(
         self,
@@ -28,7 +43,14 @@ class EnhancedMember:
         cluster: Cluster,
         policy: Callable[[], Policy],
         events: EventLog,
+        state: BrokerState,
+        broker: Broker,
+        clients: Callable[[], int],
     ) -> None:
+        self._state = state
+        self._clients = clients
+        self._broker = broker
+        self._count_at = 0.0
         self._config = config
         self._cluster = cluster
         self._settings = settings = cluster.settings
@@ -37,20 +59,42 @@ class EnhancedMember:
         self._adopted: dict[str, AdoptedBroker] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         cluster.adopted = lambda: [adopted.report() for adopted in self._adopted.values()]
-        uri = settings.uris[0] if settings.uris else ""
         self.watch = JournalWatch(
             config,
-            OwnBroker(settings.name, settings.address, uri),
+            OwnBroker(settings.name, settings.address, settings.uris),
             asyncio.get_running_loop().call_soon_threadsafe,
             make_broker=lambda: Broker(limits=limits_of(config), policies=policies_of(policy())),
             policies=lambda: policies_of(policy()),
+            may_take=lambda: state.quiesced is None and not state.is_stopping,
             taken=self._taken,
             found=cluster.members.learn,
         )
+        cluster.enhanced = self.watch.report
+        state.taking_over = self._taking_over
+        state.is_taken_over = True
 
-    def start(self, epoch: int) -> None:
-        """Begin to watch; `epoch` is that of this broker's own journal."""
-        self.watch.start(epoch)
+    async def start(self, epoch: int) -> None:
+        """Begin to watch; `epoch` is that of this broker's own journal. Raises JournalError."""
+        await asyncio.to_thread(self.watch.start, epoch)
+
+    async def take_over(self, member: str, user: str, *, force: bool) -> TakeoverReport:
+        """Take over from a member, as an operator has ordered. Raises Refused."""
+        done = asyncio.wrap_future(self.watch.order(member, user, force=force))
+        try:
+            return await asyncio.wait_for(asyncio.shield(done), _AWAIT_S)
+        except TimeoutError:
+            done.add_done_callback(lambda _: done.exception())
+            detail = f"{member} is still being taken over: `mom cluster takeovers` shows what becomes of it"
+            raise Refused("timeout", detail) from None
+        except JournalError as error:
+            raise Refused("conflict", f"{member} was not taken over: {error}") from error
+
+    def _taking_over(self) -> str:
+        """The reason why new clients are refused; empty when they are not."""
+        member = self.watch.taking_over
+        if not member or time.monotonic() - self.watch.taking_since > REFUSES_S:
+            return ""
+        return f"takes over the messages of {member} now, for {REFUSES_S:.0f} s at most"
 
     def _taken(self, taken: TakenJournal) -> None:
         """Serve a journal that was taken over."""
@@ -62,8 +106,8 @@ class EnhancedMember:
             note.member,
             "took over",
             code="CLUSTER_TAKEOVER",
-            detail=f"{note.member} has failed; this broker serves its messages, which it took over in "
-            f"{note.took_s} s",
+            detail=f"{taken.takeover.why}; this broker serves its {taken.takeover.messages} messages after "
+            f"{note.took_s} s; lost: {taken.takeover.lost}",
             journal=note.journal,
             epoch=note.epoch,
         )
@@ -85,6 +129,12 @@ class EnhancedMember:
 
     def each_second(self) -> None:
         """Send heart-beats, and end brokers that have nothing left."""
+        self.watch.state = self._state.shown_as(self._clients())
+        if time.monotonic() > self._count_at:
+            self._count_at = time.monotonic() + _COUNT_S
+            brokers = {journal: one.broker for journal, one in self._adopted.items()}
+            brokers[self._config.journal_name] = self._broker
+            self.watch.messages = {journal: stored_messages(broker) for journal, broker in brokers.items()}
         for adopted in list(self._adopted.values()):
             adopted.cluster.each_second()
             if adopted.is_drained:
@@ -109,15 +159,21 @@ class EnhancedMember:
         if not task.cancelled() and task.exception() is not None:
             log.error("serving a journal that was taken over failed", exc_info=task.exception())
 
-    async def stop(self, *, keeps_journal: bool) -> None:
+    def _own_journal(self) -> JournalState:
+        """The state of this broker's journal for the others when it has stopped."""
+        if self._state.keeps_messages:
+            return "kept"
+        return "restarting" if self._state.restarts else "stopped"
+
+    async def stop(self, *, lost_journal: bool) -> None:
         """Take over nothing more, and have other members serve what this one has taken over, and its own
-        journal unless it has lost that (`keeps_journal` False)."""
+        journal unless it has lost that, restarts, or is to keep it."""
         await asyncio.to_thread(self.watch.close)
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for adopted in self._adopted.values():
             await adopted.stop()
             await asyncio.to_thread(self.watch.release, adopted.note.journal, "stopped")
         self._adopted.clear()
-        if keeps_journal:
-            await asyncio.to_thread(self.watch.release, self._config.journal_name, "stopped")
+        if not lost_journal:
+            await asyncio.to_thread(self.watch.release, self._config.journal_name, self._own_journal())
         await asyncio.to_thread(self.watch.close_stores)

@@ -218,9 +218,11 @@ class Node:
 
     async def end_json_clients(self) -> None:
         """Report to clients that speak JSON why the node stops: the web server would close their connections
-        without a reason. Not if it has failed: where its clients should go is seen later."""
-        if not self.failed.done():
-            await self.json.end_all(_SHUTDOWN)
+        without a reason. If it has failed, only when another broker has taken over by now: else that is seen
+        later."""
+        refusal = await self._refusal()
+        if refusal is not _SHUTDOWN or not self.failed.done():
+            await self.json.end_all(refusal)
 
     async def stop(self) -> None:
         """Accept nothing more, finish what was accepted, notify the clients, keep a snapshot."""
@@ -455,14 +457,20 @@ class Node:
             self.registry.end_all(_SHUTDOWN)
 
     async def _close_clients(self) -> None:
-        refusal = _SHUTDOWN
-        if self.mirror is not None and self.failed.done():
-            new_active = await self.mirror.find_new_active()
-            if new_active is not None:
-                refusal = moved(self.mirror.name, new_active)
-                log.error("%s", refusal.detail)
+        refusal = await self._refusal()
         self.json.close_all(refusal)
         await self.registry.close_all(refusal)
+
+    async def _refusal(self) -> Refused:
+        """The last answer to clients: if this broker has lost its journal, it names the one that has it."""
+        if self.mirror is None or not self.failed.done():
+            return _SHUTDOWN
+        new_active = await self.mirror.find_new_active()
+        if new_active is None:
+            return _SHUTDOWN
+        refusal = moved(self.mirror.name, new_active)
+        log.error("%s", refusal.detail)
+        return refusal
 
     async def _finish_accepted(self) -> None:
         if self.engine.ended is None:

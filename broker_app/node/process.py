@@ -16,6 +16,7 @@ from broker_app.base.task_supervisor import TaskSupervisor, count_unhandled
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.features.cluster.destination_applier import Configuration
+from broker_app.features.enhanced_cluster.generation import TakenOver, is_taken_over
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.standby import Taken
@@ -119,6 +120,8 @@ class Process:
         self._stop = asyncio.Event()
         #: whether an operator has ordered that it starts again after it has stopped
         self.restarts = False
+        #: another member has taken over the journal before this broker could
+        self._is_taken_over = False
         #: what has stopped it, if a signal has
         self._signal: signal.Signals | None = None
         loop = asyncio.get_running_loop()
@@ -159,6 +162,8 @@ class Process:
         try:
             while not self._stop.is_set():
                 taken = await self._stand_by(duplicated(listeners), mirror, replicator)
+                if self._is_taken_over:
+                    raise TakenOver("another member has taken the journal over while this broker started")
                 if taken is None:
                     return
                 await self._check_identity(taken, mirror.place)
@@ -209,6 +214,8 @@ class Process:
         )
         tasks = TaskSupervisor()
         tasks.start("policy of a standby", partial(self._site.follow, logins.reload))
+        if config.cluster_id is not None:
+            tasks.start("generation of the journal", self._watch_generation)
         if replicator is None:
             tasks.start("audit log", partial(self._site.keep, self._actions))
         else:
@@ -229,6 +236,15 @@ class Process:
             )
         finally:
             await tasks.stop()
+
+    async def _watch_generation(self) -> None:
+        """Stop when another member has taken the journal over: then this broker waits for it in vain."""
+        while not self._stop.is_set():
+            await asyncio.sleep(_RETRY_S)
+            with suppress(Unreachable):
+                if await asyncio.to_thread(is_taken_over, self._config):
+                    self._is_taken_over = True
+                    self._stop.set()
 
     async def _refresh(self, replicator: ConfigurationReplicator | None) -> None:
         """Take over the configuration of the broker that served before."""

@@ -20,7 +20,7 @@ from tests.cli.conftest import CommandLine, Result
 from tests.rest.conftest import Rest
 from tests.rest.test_cluster_record import a_record
 from tests.rest.test_journal import administered
-from tests.support.clusters import a_link, a_report, an_interest
+from tests.support.clusters import a_link, a_report, an_enhanced_cluster, an_interest
 
 pytestmark = pytest.mark.process
 
@@ -119,3 +119,31 @@ async def test_the_change_record_is_listed_backed_up_restored_and_compacted(
     refused = await served.mom("changemaster", "b2")
     assert "NOT_ALLOWED: only the present keeper" in refused.err
     await record.stop()
+
+
+async def test_an_enhanced_cluster_is_shown_with_its_members_and_takeovers(served: Served) -> None:
+    served.rest.cluster = a_report(a_link("b2"))
+    none = await served.mom("takeovers")
+    assert (none.code, "no member of an enhanced cluster" in none.err) == (FAILED, True)
+
+    served.rest.cluster = a_report(a_link("b2"), enhanced=an_enhanced_cluster())
+    found = await served.mom("status")
+    assert "a member that fails is taken over after 4 s at most" in found.err
+    assert "last takeover: b1 of b3 at 2025-06-15T15:06:43.000Z, complete in 0.25 s" in found.err
+    states = {row[0]: row[1] for row in found.rows}
+    assert (states["b2"], states["b3"]) == ("up", "TAKEOVER_COMPLETE")
+    (row,) = (await served.mom("takeovers", "-o", "json")).json()
+    assert (row["taker"], row["member"], row["epoch"], row["lost"]) == ("b1", "b3", 7, "nothing")
+
+
+async def test_a_takeover_is_asked_for_with_the_time_since_the_member_was_seen(served: Served) -> None:
+    served.rest.cluster = a_report(a_link("b2"), enhanced=an_enhanced_cluster())
+    strange = await served.mom("takeover", "b9", "-f")
+    assert (strange.code, "the members are b1, b2, b3" in strange.err) == (USAGE, True)
+    asked = await served.mom("takeover", "b2")
+    assert (asked.code, "b2 is UNKNOWN; its last heart-beat was 2.5 s ago" in asked.err) == (USAGE, True)
+    assert not served.rest.takeovers
+    assert (await served.mom("takeover", "b2", "--yes")).code == OK
+    forced = await served.mom("takeover", "-n", "b2", "-f")
+    assert (forced.code, "its last heart-beat was 2.5 s ago" in forced.err) == (OK, True)
+    assert [order[::2] for order in served.rest.takeovers] == [("b2", False), ("b2", True)]

@@ -44,6 +44,16 @@ def test_a_property_that_means_nothing_is_refused(option: str, sentence: str) ->
     assert refused.value.what.startswith(f"{option}: {sentence}")
 
 
+def test_the_reset_of_takeovers_has_a_name_of_its_own() -> None:
+    assert translated(["-reset", "takeover-then-exit", "--name", "b1"]) == [
+        "--reset-takeovers",
+        "--name",
+        "b1",
+    ]
+    with pytest.raises(Failure, match="-reset is possible with takeover-then-exit alone"):
+        translated(["-reset", "store"])
+
+
 def test_mom_up_takes_them(command_line: CommandLine) -> None:
     refused = command_line("up", "-Dimq.cluster.prt=1")
     assert (refused.code, "did you mean imq.cluster.port?" in refused.err) == (USAGE, True)

@@ -44,6 +44,7 @@ ARGUMENTS = {
     **{f"broker {order}": ["x", "--yes"] for order in ORDERS},
     "bridge forget": ["x", "x", "--yes"],
     "cluster record restore": ["FILE"],
+    "cluster takeover": ["x"],
     "config diff": ["1", "2"],
     "config rollback": ["1"],
     "config set": ["max_messages=1"],

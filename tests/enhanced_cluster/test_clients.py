@@ -9,7 +9,7 @@ import pytest
 
 import mom_client
 from tests.cluster.test_messages_across_brokers import bodies, take
-from tests.enhanced_cluster.test_takeover import QUEUE, Members, linked
+from tests.enhanced_cluster.members import QUEUE, Members, linked
 from tests.support.awaiting import becomes
 from tests.support.patience import patient
 from tests.support.redis import redis_server

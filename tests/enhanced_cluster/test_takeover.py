@@ -8,51 +8,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
 import pytest
 
-import mom_client
 from tests.cluster.test_messages_across_brokers import bodies, take
+from tests.enhanced_cluster.members import QUEUE, Members, adopted, linked, running
 from tests.support.awaiting import becomes, until
-from tests.support.broker_process import BrokerProcess
-from tests.support.ports import reserve_ports
 from tests.support.postgres import postgres_server
 from tests.support.redis import redis_server
 
-QUEUE = "/queue/orders"
-LEASE_S = 2.0
-
-
-class MemberProcess(BrokerProcess):
-    """A broker, and its clients."""
-
-    def stomp(self) -> mom_client.Client:
-        address = f"stomp://{self.host}:{self.stomp_port}"
-        return mom_client.connect(address, login=self.user, passcode=self.password)
-
-    def rest(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            base_url=f"{self.url}/api/v1", auth=httpx.BasicAuth(self.user, self.password)
-        )
-
-
-class Members:
-    """Brokers b1, b2, … whose journals are in one store."""
-
-    def __init__(self, folder: Path, journal: str, number: int) -> None:
-        ports = reserve_ports(number)
-        self.all = [
-            MemberProcess(
-                folder / f"b{at}",
-                *("--name", f"b{at}", "--cluster-id", "shop", "--cluster-port", str(port)),
-                *("--journal", journal, "--lease-s", str(LEASE_S)),
-                environment={"MOM_CLUSTER_SECRET": "a secret of the cluster in this test"},
-            )
-            for at, port in enumerate(ports, 1)
-        ]
-
-    def __iter__(self) -> Iterator[MemberProcess]:
-        return iter(self.all)
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture(params=["redis", "postgres", "directory"])
@@ -64,21 +28,7 @@ def members(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]
             journal = stack.enter_context(postgres_server()).url
         else:
             journal = f"file:{tmp_path / 'shared'}"
-        made = Members(tmp_path, journal, 3)
-        try:
-            for broker in made:
-                broker.start()
-            yield made
-        finally:
-            for broker in made:
-                if broker.running:
-                    broker.kill()
-
-
-async def linked(broker: MemberProcess) -> list[str]:
-    async with broker.rest() as http:
-        links = (await http.get("/cluster")).json()["links"]
-    return sorted(link["broker"] for link in links if link["state"] == "up")
+        yield stack.enter_context(running(Members(tmp_path, journal, 3)))
 
 
 async def test_messages_of_a_member_that_is_killed_are_served_by_another(members: Members) -> None:
@@ -100,16 +50,8 @@ async def test_messages_of_a_member_that_is_killed_are_served_by_another(members
 
 @pytest.fixture
 def redis_members(tmp_path: Path) -> Iterator[Members]:
-    with redis_server() as server:
-        made = Members(tmp_path, server.url, 3)
-        try:
-            for broker in made:
-                broker.start()
-            yield made
-        finally:
-            for broker in made:
-                if broker.running:
-                    broker.kill()
+    with redis_server() as server, running(Members(tmp_path, server.url, 3)) as made:
+        yield made
 
 
 async def test_a_taker_that_dies_is_taken_over_with_all_that_it_has_served(redis_members: Members) -> None:
@@ -128,15 +70,6 @@ async def test_a_taker_that_dies_is_taken_over_with_all_that_it_has_served(redis
         assert set(bodies(await take(messages, 4))) == expected
     nothing: list[str] = []
     await becomes(lambda: adopted(other), nothing, 30)
-
-
-async def adopted(*brokers: MemberProcess) -> list[str]:
-    """The members whose journals are served by one of these brokers."""
-    found = []
-    for broker in brokers:
-        async with broker.rest() as http:
-            found += [one["member"] for one in (await http.get("/cluster")).json()["adopted"]]
-    return found
 
 
 async def test_a_member_that_is_stopped_for_longer_than_its_lease_serves_no_longer(
@@ -170,11 +103,8 @@ async def test_messages_of_a_member_that_stops_in_good_order_stay_available(redi
 
 
 async def test_a_damaged_journal_keeps_nobody_from_taking_over_another(tmp_path: Path) -> None:
-    members = Members(tmp_path, f"file:{tmp_path / 'shared'}", 3)
-    b1, b2, b3 = members
-    try:
-        for broker in members:
-            broker.start()
+    with running(Members(tmp_path, f"file:{tmp_path / 'shared'}", 3)) as members:
+        b1, b2, b3 = members
         await becomes(lambda: linked(b3), ["b1", "b2"])
         for broker in (b1, b2):
             async with broker.stomp() as producer:
@@ -185,7 +115,3 @@ async def test_a_damaged_journal_keeps_nobody_from_taking_over_another(tmp_path:
         async with b3.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
             assert bodies(await take(messages, 1)) == [b"of b2"]
         await until(lambda: "journal shop.b1 of b1 cannot be taken over" in b3.log)
-    finally:
-        for broker in members:
-            if broker.running:
-                broker.kill()

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -42,6 +43,13 @@ _WAYS = ("kill", "pause", "cut", "silence", "stop")
 _NETWORK = ("cut", "silence")
 
 
+class Clients(Protocol):
+    """Makes clients of brokers that fail."""
+
+    def client(self) -> mom_client.Client:
+        """A client that follows the broker that serves."""
+
+
 @dataclass
 class Ledger:
     """The messages of one queue: numbers in the order in which they were sent."""
@@ -59,7 +67,7 @@ class Ledger:
     arrived_at: float = 0.0
     faults: list[str] = field(default_factory=list)
 
-    async def send(self, mirrors: Mirrors) -> None:
+    async def send(self, mirrors: Clients) -> None:
         """Send until cancelled."""
         async with mirrors.client() as mom:
             while True:
@@ -70,7 +78,7 @@ class Ledger:
                 self.promised.update(one for one, error in zip(numbers, found, strict=True) if error is None)
                 await asyncio.sleep(0.005)
 
-    async def receive(self, mirrors: Mirrors) -> None:
+    async def receive(self, mirrors: Clients) -> None:
         """Receive until cancelled."""
         async with (
             mirrors.client() as mom,

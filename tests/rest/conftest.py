@@ -23,7 +23,7 @@ from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.report import ClusterReport
+from broker_app.features.cluster.report import ClusterReport, TakeoverReport
 from broker_app.features.services.registry import ServiceRegistry
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.auth.login import Logins
@@ -163,6 +163,8 @@ class Rest:
         self.store_is_nearly_full = False
         #: the cluster that the broker is in
         self.cluster: ClusterReport | None = None
+        #: takeovers that were ordered: member, user, whether by force
+        self.takeovers: list[tuple[str, str, bool]] = []
         self.record: ReplicatedRecord | None = None
         self.now = 1_750_000_000.0
         self.pipeline = FakePipeline()
@@ -224,6 +226,14 @@ class Rest:
         self.bob = self.client(authorization="Bearer mom_bob")
         self.anonymous = self.client()
 
+    async def take_over(self, member: str, user: str, *, force: bool) -> TakeoverReport:
+        """Notes the order, and answers as if it were carried out."""
+        self.takeovers.append((member, user, force))
+        return TakeoverReport(
+            member=member, journal=member, taker="mom", epoch=2, why=f"ordered by {user}", began=self.now,
+            result="complete", messages=3, lost="nothing",
+        )  # fmt: skip
+
     def _features(self, *, shared: bool) -> Features:
         """Those of a node; bridges and the cluster are what a test sets."""
         features = Features(self.parts, Given(pipeline=self.pipeline))
@@ -235,6 +245,7 @@ class Rest:
         )
         features.cluster.report = lambda *, interest=True: self.cluster  # type: ignore[method-assign]
         features.cluster.record = lambda: self.record  # type: ignore[method-assign]
+        features.cluster.take_over = self.take_over  # type: ignore[method-assign]
         stages = StageStore(self.parts.config.data / "bulk", 1 << 30)
         self.bulk = features.bulk.commits = BatchCommits(self.engine, stages, shared=shared)
         return features

@@ -9,7 +9,7 @@ from broker_app.features.cluster.report import AdoptedReport
 from broker_app.net.rest import openapi
 from tests.rest.conftest import Rest
 from tests.rest.test_journal import administered
-from tests.support.clusters import a_link, a_report, an_interest
+from tests.support.clusters import a_link, a_report, an_enhanced_cluster, an_interest
 
 
 @pytest.fixture
@@ -51,6 +51,7 @@ async def test_what_is_answered_is_as_it_is_described(admin: Rest) -> None:
         a_link("b2"), a_link("b3", state="connecting", since=0.0, round_trip_ms=None, stomp="", web=""),
         interest=[an_interest("b2", "/queue/orders")],
         adopted=[AdoptedReport(member="b4", journal="redis://store", epoch=3, took_s=0.2, messages=17)],
+        enhanced=an_enhanced_cluster(),
     )  # fmt: skip
     described = openapi.document()
     for path, schema in (
@@ -132,3 +133,23 @@ async def test_a_message_that_waits_names_the_brokers_whose_consumers_want_it(ad
     )
     (first, *_) = await why(admin, "orders", message_id)
     assert first == ("consumers-elsewhere", "/queue/orders has no consumers here, but 3 at broker b2")
+
+
+async def test_a_takeover_is_an_order_of_administrators_that_is_audited(admin: Rest) -> None:
+    order = {"member": "b3", "force": True, "reason": "it hangs"}
+    assert (await admin.alice.post("/cluster/takeover", json=order)).status_code == 404, "in no cluster"
+    admin.cluster = a_report(a_link(), enhanced=an_enhanced_cluster())
+    assert (await admin.bob.post("/cluster/takeover", json=order)).status_code == 403
+    assert (await admin.alice.post("/cluster/takeover", json={**order, "reason": "a\nb"})).status_code == 400
+    assert not admin.takeovers
+    done = await admin.alice.post("/cluster/takeover", json=order)
+    assert (done.status_code, admin.takeovers) == (200, [("b3", "alice", True)])
+    described = openapi.document()
+    whole = {"$ref": "#/components/schemas/ClusterTakeover", "components": described["components"]}
+    jsonschema.validate(done.json(), whole)
+    (action,) = admin.actions.take()
+    assert (action.action, action.key, dict(action.facts)) == (
+        "took over",
+        "b3",
+        {"reason": "it hangs", "force": True},
+    )

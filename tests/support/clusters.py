@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport
+from broker_app.features.cluster.report import (
+    ClusterReport,
+    EnhancedReport,
+    InterestReport,
+    LinkReport,
+    MemberReport,
+    TakeoverReport,
+)
 
 
 def a_link(broker: str = "b2", **facts: Any) -> LinkReport:
@@ -22,6 +29,47 @@ def a_link(broker: str = "b2", **facts: Any) -> LinkReport:
 def an_interest(broker: str, address: str, **facts: Any) -> InterestReport:
     """One consumer with credit 100, unless `facts` have other numbers."""
     return InterestReport(broker=broker, address=address, **{"consumers": 1, "credit": 100, **facts})
+
+
+def an_enhanced_cluster(**facts: Any) -> EnhancedReport:
+    """Of b1, b2 and b3, of which b1 has taken over b3, unless `facts` say otherwise."""
+    members = [
+        MemberReport(broker="b1", address="b1:7676", state="OPERATING", messages=3, seen_s=0.4),
+        MemberReport(
+            broker="b2",
+            address="b2:7676",
+            state="UNKNOWN",
+            messages=5,
+            seen_s=2.5,
+            why="suspect",
+        ),
+        MemberReport(
+            broker="b3",
+            address="",
+            state="TAKEOVER_COMPLETE",
+            messages=17,
+            taken_by="b1",
+            why="",
+        ),
+    ]
+    return EnhancedReport(
+        **{
+            "cluster_id": "shop", "heartbeat_s": 1.0, "heartbeat_threshold": 2, "monitor_s": 0.5,
+            "monitor_threshold": 2, "lease_s": 3.0, "worst_case_s": 4.0, "members": members,
+            "takeovers": [a_takeover()], **facts,
+        }
+    )  # fmt: skip
+
+
+def a_takeover(**facts: Any) -> TakeoverReport:
+    """That of b3 by b1, unless `facts` say otherwise."""
+    return TakeoverReport(
+        **{
+            "member": "b3", "journal": "shop.b3", "taker": "b1", "epoch": 7, "began": 1_750_000_003.0,
+            "suspected": 1_750_000_000.0, "took_s": 0.25, "messages": 17, "result": "complete",
+            "why": "no heart-beat of b3 for 3.1 s, and none in 2 looks at it", "lost": "nothing", **facts,
+        }
+    )  # fmt: skip
 
 
 def a_report(*links: LinkReport, **facts: Any) -> ClusterReport:

@@ -26,6 +26,7 @@ from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import (
     AdoptedReport,
     ClusterReport,
+    EnhancedReport,
     InterestReport,
     LinkReport,
     LinkState,
@@ -122,6 +123,8 @@ class Cluster:
         self._refused: dict[str, str] = {}
         #: the journals of members that have failed which this broker serves
         self.adopted: Callable[[], list[AdoptedReport]] = list
+        #: the enhanced cluster that this broker is a member of, if it is
+        self.enhanced: Callable[[], EnhancedReport | None] = lambda: None
         #: the availability that was sent to all others; None when one has come since
         self._announced: f.Availability | None = None
         #: takes the messages between applications
@@ -385,6 +388,7 @@ class Cluster:
             record_digest=f"{record.record.digest:014x}" if record is not None else "",
             quiesced=self.quiesced,
             adopted=self.adopted(),
+            enhanced=self.enhanced(),
             links=[self._link_report(member) for member in self.members.all()],
             interest=self._interest() if interest else [],
         )

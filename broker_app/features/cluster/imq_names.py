@@ -78,6 +78,10 @@ _TABLE: Final = (
     ImqName("imq.message.max_size", "max_body_bytes"),
     ImqName("imq.service.activelist", about="stomp_port and stomp_tls_port choose what listens"),
     ImqName("imq.cluster.clusterid", "cluster_id", must_be_equal=True),
+    ImqName("imq.cluster.heartbeat.interval", "cluster_heartbeat_interval", must_be_equal=True),
+    ImqName("imq.cluster.heartbeat.threshold", "cluster_heartbeat_threshold", must_be_equal=True),
+    ImqName("imq.cluster.monitor.interval", "cluster_monitor_interval", must_be_equal=True),
+    ImqName("imq.cluster.monitor.threshold", "cluster_monitor_threshold", must_be_equal=True),
     ImqName("imq.cluster.ha", accepted=("true", "false"), about="set imq.cluster.clusterid, or leave it out"),
     ImqName("imq.persist.store", accepted=("file", "jdbc"), about="set journal, the address of a store"),
 )

@@ -61,6 +61,71 @@ class AdoptedReport(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
 
 
+#: of a member of an enhanced cluster, as GlassFish MQ calls them. Takeovers are of the member that is
+#: taken over; UNKNOWN: it is suspect
+MemberState = Literal[
+    "OPERATING",
+    "TAKEOVER_STARTED",
+    "TAKEOVER_COMPLETE",
+    "TAKEOVER_FAILED",
+    "QUIESCE_STARTED",
+    "QUIESCE_COMPLETE",
+    "SHUTDOWN_STARTED",
+    "BROKER_DOWN",
+    "UNKNOWN",
+]
+
+
+class MemberReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One member of an enhanced cluster: `messages` are stored in its journal, which `taken_by` serves, empty
+    if the member itself does; the last heart-beat came `seen_s` seconds ago. `why` explains the state."""
+
+    broker: str
+    address: str
+    state: MemberState
+    messages: int
+    taken_by: str = ""
+    seen_s: float = 0.0
+    why: str = ""
+
+
+TakeoverResult = Literal["running", "complete", "failed"]
+
+
+class TakeoverReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A takeover of the journal of `member` by `taker`. Times are seconds since 1970: `suspected` is when the
+    taker has missed heart-beats, None if that was not the reason (`why`). `lost` says what was lost."""
+
+    member: str
+    journal: str
+    taker: str
+    epoch: int
+    why: str
+    began: float
+    suspected: float | None = None
+    took_s: float = 0.0
+    messages: int = 0
+    result: TakeoverResult = "running"
+    lost: str = ""
+    error: str = ""
+
+
+class EnhancedReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The enhanced cluster that a broker is a member of. A member that ends is noticed within `worst_case_s`,
+    by the settings before it; `taking_over` is whose journal this broker takes over now."""
+
+    cluster_id: str
+    heartbeat_s: float
+    heartbeat_threshold: int
+    monitor_s: float
+    monitor_threshold: int
+    lease_s: float
+    worst_case_s: float
+    taking_over: str = ""
+    members: list[MemberReport] = []
+    takeovers: list[TakeoverReport] = []
+
+
 class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster as this broker sees it. `keeper` is the address of the master broker, empty without one,
     and `keeper_state` why changes of the configuration are refused, empty while they are accepted."""
@@ -74,5 +139,7 @@ class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     record_digest: str = ""
     quiesced: bool = False
     adopted: list[AdoptedReport] = []
+    #: None for a cluster whose brokers do not take over
+    enhanced: EnhancedReport | None = None
     links: list[LinkReport] = []
     interest: list[InterestReport] = []

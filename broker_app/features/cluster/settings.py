@@ -17,6 +17,9 @@ from broker_app.features.cluster.imq_names import NAMES
 from broker_app.features.cluster.multicast import MulticastSettings
 
 _LOOPBACK: Final = "127.0.0.1"
+_OF_ENHANCED: Final = tuple(
+    name for name in NAMES if name.startswith(("imq.cluster.heartbeat.", "imq.cluster.monitor."))
+)
 
 
 def load(environment: Mapping[str, str] | None = None) -> Config:
@@ -70,6 +73,9 @@ def must_be_equal(config: Config) -> dict[str, str]:
         name: _text(getattr(config, row.setting)) for name, row in sorted(NAMES.items()) if row.must_be_equal
     }
     values["imq.cluster.masterbroker"] = keeper_address(config)
+    if config.cluster_id is None:  # nothing is watched
+        for name in _OF_ENHANCED:
+            del values[name]
     if config.cluster_dynamic_keeper:  # it may have moved since one of them was started
         del values["imq.cluster.masterbroker"]
     return values

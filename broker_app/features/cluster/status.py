@@ -10,7 +10,13 @@ import msgspec
 from broker_app.base.times import rfc3339
 from broker_app.core.destination import TOPIC, parse
 from broker_app.core.topic import matches
-from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport
+from broker_app.features.cluster.report import (
+    ClusterReport,
+    EnhancedReport,
+    InterestReport,
+    LinkReport,
+    TakeoverReport,
+)
 from broker_app.telemetry.component_health import LINK, health_of
 
 Facts = dict[str, Any]
@@ -24,7 +30,22 @@ def status(report: ClusterReport) -> Facts:
     facts = {name: getattr(report, name) for name in ClusterReport.__struct_fields__}
     del facts["interest"]
     adopted: list[Facts] = msgspec.to_builtins(report.adopted)
-    return {**facts, "adopted": adopted, "links": [status_of_link(link) for link in report.links]}
+    links = [status_of_link(link) for link in report.links]
+    return {**facts, "adopted": adopted, "enhanced": _status_of_enhanced(report.enhanced), "links": links}
+
+
+def _status_of_enhanced(report: EnhancedReport | None) -> Facts | None:
+    if report is None:
+        return None
+    takeovers = [status_of_takeover(takeover) for takeover in report.takeovers]
+    return {**msgspec.to_builtins(report), "takeovers": takeovers}
+
+
+def status_of_takeover(takeover: TakeoverReport) -> Facts:
+    """One takeover, with times as everywhere."""
+    facts: Facts = msgspec.to_builtins(takeover)
+    suspected = rfc3339(takeover.suspected) if takeover.suspected is not None else None
+    return {**facts, "began": rfc3339(takeover.began), "suspected": suspected}
 
 
 def status_of_link(link: LinkReport) -> Facts:

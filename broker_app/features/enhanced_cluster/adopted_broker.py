@@ -17,7 +17,7 @@ from broker_app.core.policy import Policies
 from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
 from broker_app.features.cluster.report import AdoptedReport
-from broker_app.features.enhanced_cluster.takeover import TakenJournal
+from broker_app.features.enhanced_cluster.takeover import TakenJournal, stored_messages
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +53,12 @@ class AdoptedBroker:
     def report(self) -> AdoptedReport:
         """The journal, and what is left in it."""
         note = self.note
-        queues = self.broker.destinations.queues.values()
         return AdoptedReport(
             member=note.member,
             journal=note.journal,
             epoch=note.epoch,
             took_s=note.took_s,
-            messages=sum(queue.depth + queue.unsettled for queue in queues),
+            messages=stored_messages(self.broker),
         )
 
     @property

@@ -20,6 +20,23 @@ TAKEOVER_WAIT_S: Final = 300.0
 _LOOK_S: Final = 0.5
 
 
+class TakenOver(JournalFailed):
+    """Another member has taken the journal over before this broker could use it: it is to begin with the next
+    one."""
+
+
+def is_taken_over(config: Config) -> bool:
+    """Return whether another member has taken over the journal that these settings name. Blocks. Raises
+    JournalError."""
+    if config.cluster_id is None or config.journal is None:
+        return False
+    registry = Registry(store_at(config.journal, registry_name(config.cluster_id)))
+    try:
+        return registry.generation(config.name) > config.journal_generation
+    finally:
+        registry.close()
+
+
 def with_generation(config: Config) -> Config:
     """The settings with the generation of the journal that this broker is to use. Blocks while another member
     takes over the present one. Raises JournalError."""

@@ -6,7 +6,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from broker_app.journal.store import Store
+from broker_app.features.cluster.report import TakeoverReport
+from broker_app.journal.store import Note, Store
 
 #: serving: its own broker, or one that has taken it over, serves it. stopped: its holder has stopped in good
 #: order, and another may take it over. restarting: its holder comes back. kept: none is to take it over.
@@ -15,11 +16,15 @@ JournalState = Literal["serving", "stopped", "restarting", "kept", "drained"]
 
 _JOURNALS: Final = "journal/"
 _GENERATIONS: Final = "generation/"
+_TAKEOVERS: Final = "takeover/"
+#: takeovers that are kept
+_MOST: Final = 100
 
 
 class JournalNote(msgspec.Struct, frozen=True, kw_only=True):
     """One journal: that of `member`, its `generation`-th, served by `holder` whose cluster port is at
-    `address`. `epoch` is that of the holder, `took_s` how many seconds its takeover has taken."""
+    `address`. `epoch` is that of the holder, `took_s` how many seconds its takeover has taken, `holder_state`
+    the state of the holder towards clients, and `messages` are stored in it."""
 
     journal: str
     member: str
@@ -29,6 +34,8 @@ class JournalNote(msgspec.Struct, frozen=True, kw_only=True):
     state: JournalState
     epoch: int = 0
     took_s: float | None = None
+    holder_state: str = ""
+    messages: int = 0
 
 
 class Seen(NamedTuple):
@@ -36,6 +43,20 @@ class Seen(NamedTuple):
 
     note: JournalNote
     age_s: float
+
+
+class SeenTakeover(NamedTuple):
+    """A takeover, and how long ago it was noted, by the clock of the store."""
+
+    takeover: TakeoverReport
+    age_s: float
+
+
+class Content(NamedTuple):
+    """All journals, and the takeovers that are kept, the newest first."""
+
+    journals: list[Seen]
+    takeovers: list[SeenTakeover]
 
 
 class Registry:
@@ -48,15 +69,29 @@ class Registry:
         """Write the note about a journal, or replace it."""
         self._store.put_note(_JOURNALS + note.journal, msgspec.json.encode(note))
 
-    def journals(self) -> list[Seen]:
-        """All journals. A note of another version of MOM is left out."""
-        found = []
-        for content, age_s in self._store.notes(_JOURNALS).values():
+    def read(self) -> Content:
+        """All that is noted. A note of another version of MOM is left out."""
+        content = Content([], [])
+        for key, note in self._store.notes("").items():
             try:
-                found.append(Seen(msgspec.json.decode(content, type=JournalNote), age_s))
+                if key.startswith(_JOURNALS):
+                    content.journals.append(Seen(_journal(note), note.age_s))
+                elif key.startswith(_TAKEOVERS):
+                    content.takeovers.append(SeenTakeover(_takeover(note), note.age_s))
             except msgspec.MsgspecError:
                 continue
-        return found
+        content.takeovers.sort(key=lambda seen: seen.takeover.began, reverse=True)
+        return content
+
+    def journals(self) -> list[Seen]:
+        """All journals."""
+        return self.read().journals
+
+    def write_takeover(self, takeover: TakeoverReport) -> None:
+        """Write the note about a takeover, or replace it, and delete the oldest beyond the limit."""
+        self._store.put_note(_key(takeover), msgspec.json.encode(takeover))
+        for seen in self.read().takeovers[_MOST:]:
+            self._store.drop_note(_key(seen.takeover))
 
     def generation(self, member: str) -> int:
         """The generation of the journal that a member is to use."""
@@ -70,6 +105,18 @@ class Registry:
     def close(self) -> None:
         """Close the connections to the store."""
         self._store.release()
+
+
+def _journal(note: Note) -> JournalNote:
+    return msgspec.json.decode(note.content, type=JournalNote)
+
+
+def _takeover(note: Note) -> TakeoverReport:
+    return msgspec.json.decode(note.content, type=TakeoverReport)
+
+
+def _key(takeover: TakeoverReport) -> str:
+    return f"{_TAKEOVERS}{takeover.journal}/{takeover.epoch}"
 
 
 def registry_name(cluster_id: str) -> str:

@@ -1,34 +1,50 @@
-"""The watch over the journals of other members: one without a holder is taken over by the first that can."""
+"""A takeover of a journal: its lease is the lock, and then the broker is rebuilt from it."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from threading import Event, Thread
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from broker_app.base.internal_errors import internal_errors
+import msgspec
+
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
-from broker_app.features.enhanced_cluster.registry import JournalNote, Registry, Seen, registry_name
+from broker_app.features.cluster.report import TakeoverReport, TakeoverResult
+from broker_app.features.enhanced_cluster.registry import JournalNote, Registry
 from broker_app.features.mirror.follower import Follower
 from broker_app.journal.errors import JournalError
 from broker_app.journal.shared.shared_journal import SharedJournal
-from broker_app.journal.store import Holder, LeaseHeld, LeaseState, Store, Unreachable
+from broker_app.journal.store import Holder, LeaseHeld, Store
 from broker_app.journal.worker import CallSoon
+from broker_app.members.membership import members_in
 from broker_app.storage.factory import make_shared, store_at
 
 log = logging.getLogger(__name__)
 
-#: seconds between two notes of a broker, and two looks at the others
-BEAT_S: Final = 1.0
-#: seconds in which a broker that has stopped in good order may come back, and one that restarts
-STOPPED_S: Final = 3.0
-RESTARTING_S: Final = 60.0
+#: seconds between two notes about a takeover that runs
+_NOTE_S: Final = 2.0
+
+
+class OwnBroker(NamedTuple):
+    """This broker for the others: its name, the address of its cluster port, and where clients connect."""
+
+    name: str
+    address: str
+    uris: tuple[str, ...]
+
+
+class Reason(NamedTuple):
+    """The reason of a takeover: `why` as a sentence, `suspected` as a time (seconds since 1970); with
+    `force` although its lease lasts."""
+
+    why: str
+    suspected: float | None = None
+    force: bool = False
 
 
 class TakenJournal(NamedTuple):
@@ -37,208 +53,79 @@ class TakenJournal(NamedTuple):
     note: JournalNote
     journal: SharedJournal
     broker: Broker
+    takeover: TakeoverReport
 
 
-class OwnBroker(NamedTuple):
-    """This broker for the others: its name, the address of its cluster port, and where clients connect."""
-
-    name: str
-    address: str
-    uri: str
+class Stopping(Exception):
+    """This broker stops, and gives back what it was taking over."""
 
 
-class JournalWatch:
-    """Notes this broker in the registry, reads those of the others, and takes over, in a thread of its own.
-
-    `taken` and `found` are called in the loop: with a journal that was taken over, and with the addresses of
-    the other brokers. `make_broker` and `policies` are called in the thread.
-    """
+class Takeover:
+    """One takeover of the journal of `note`, in the thread of the watch. `between` is called again and again
+    while it runs."""
 
     def __init__(
         self,
         config: Config,
         member: OwnBroker,
-        call_soon_threadsafe: CallSoon,
-        *,
-        make_broker: Callable[[], Broker],
-        policies: Callable[[], Policies],
-        taken: Callable[[TakenJournal], None],
-        found: Callable[[list[str]], None],
+        registry: Registry,
+        call_soon: CallSoon,
+        note: JournalNote,
+        reason: Reason,
+        between: Callable[[], None],
     ) -> None:
-        assert config.cluster_id is not None and config.journal is not None
-        self._config = config
+        assert config.journal is not None
         self._member = member
-        self._call_soon = call_soon_threadsafe
-        self._make_broker = make_broker
-        self._policies = policies
-        self._taken = taken
-        self._found = found
-        self._make_store = partial(store_at, config.journal)
-        self._registry = Registry(self._make_store(registry_name(config.cluster_id)))
-        #: the journals that this broker serves, its own first
-        self.serving: dict[str, JournalNote] = {}
-        #: all journals, as they were read last
-        self.seen: list[Seen] = []
-        self._stores: dict[str, Store] = {}
-        self._closing = Event()
-        self._due = Event()
-        self._thread: Thread | None = None
-        self._is_reachable = True
-        #: journals that could not be taken over when that was tried last
-        self._failed: set[str] = set()
+        self._registry = registry
+        self._note = note
+        self._reason = reason
+        self._between = between
+        self._store = store_at(config.journal, note.journal)
+        holder = Holder(member.name, ",".join(member.uris))
+        config = replace(config, private_journal=None)
+        self._journal = make_shared(config, self._store, holder, call_soon)
+        self._began = time.monotonic()
+        self._noted = 0.0
+        #: None until the lease is held
+        self._report: TakeoverReport | None = None
 
-    def start(self, epoch: int) -> None:
-        """Note that this broker serves its own journal, and watch the others."""
-        member, config = self._member, self._config
-        self.serve(
-            JournalNote(
-                journal=config.journal_name,
-                member=member.name,
-                generation=config.journal_generation,
-                holder=member.name,
-                address=member.address,
-                state="serving",
-                epoch=epoch,
-            )
-        )
-        self._thread = Thread(target=self._run, name="cluster-journals", daemon=True)
-        self._thread.start()
-
-    def serve(self, note: JournalNote) -> None:
-        """Note a journal that this broker serves."""
-        self.serving = {**self.serving, note.journal: note}
-        self._due.set()
-
-    def forget(self, journal: str) -> None:
-        """Write no more notes about a journal that another broker serves."""
-        self.serving = {name: note for name, note in self.serving.items() if name != journal}
-
-    def release(self, journal: str, state: str) -> None:
-        """Note a journal that this broker serves no longer: "stopped", "restarting", "kept" or "drained"."""
-        note = self.serving.get(journal)
-        if note is not None:
-            self.serving = {name: one for name, one in self.serving.items() if name != journal}
-            try:
-                self._registry.write(replace_state(note, state))
-            except JournalError as error:
-                log.warning("the other brokers do not know that %s is %s: %s", journal, state, error)
-
-    def close(self) -> None:
-        """Take over nothing more, and end. Blocks."""
-        self._closing.set()
-        self._due.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-
-    def close_stores(self) -> None:
-        """Close the connections. Blocks."""
-        for store in self._stores.values():
-            store.release()
-        self._registry.close()
-
-    # ------------------------------------------------------------------ the thread
-
-    def _run(self) -> None:
-        while not self._closing.is_set():
-            begun = time.monotonic()
-            try:
-                self._beat()
-                self._is_reachable = True
-            except JournalError as error:
-                if self._is_reachable:
-                    log.warning("the journals of the cluster cannot be read now: %s", error)
-                self._is_reachable = False
-            except Exception as error:  # or no member would be taken over any more
-                internal_errors.note("the watch over the journals of the cluster", error)
-            self._due.wait(max(0.05, BEAT_S - (time.monotonic() - begun)))
-            self._due.clear()
-
-    def _beat(self) -> None:
-        for note in self.serving.values():
-            self._registry.write(note)
-        self.seen = self._registry.journals()
-        addresses = sorted({seen.note.address for seen in self.seen if seen.note.holder != self._member.name})
-        self._call_soon(self._found, addresses)
-        for seen in self.seen:
-            if seen.note.journal not in self.serving and not self._closing.is_set():
-                self._take_if_free(seen)
-
-    def _take_if_free(self, seen: Seen) -> None:
-        """Take a journal over that has no holder. One that cannot be taken, as a damaged one, keeps this
-        broker from no other."""
-        journal = seen.note.journal
+    def take(
+        self, make_broker: Callable[[], Broker], policies: Callable[[], Policies]
+    ) -> TakenJournal | None:
+        """The broker, rebuilt; None if another one was faster, or holds the journal. Raises JournalError, and
+        what `between` raises: then the journal is free again."""
+        follower = Follower(self._store, make_broker, self._progress)
         try:
-            if self._is_free(seen):
-                self._take(seen.note)
-            self._failed.discard(journal)
-        except Unreachable:
-            raise
-        except JournalError as error:
-            if journal not in self._failed:
-                log.error("the journal %s of %s cannot be taken over: %s", journal, seen.note.member, error)
-            self._failed.add(journal)
-        except Exception as error:  # or the others would stay without a holder
-            internal_errors.note("a takeover of a journal", error)
-
-    def _is_free(self, seen: Seen) -> bool:
-        """Return whether a journal has no holder, and is to have one."""
-        note, age_s = seen
-        waits_s = {"serving": 0.0, "stopped": STOPPED_S, "restarting": RESTARTING_S}.get(note.state)
-        if waits_s is None or age_s < waits_s:
-            return False
-        lease = self._store(note.journal).lease()
-        return lease is not None and _is_over(lease)
-
-    def _store(self, journal: str) -> Store:
-        store = self._stores.get(journal)
-        if store is None:
-            store = self._stores[journal] = self._make_store(journal)
-        return store
-
-    def _take(self, note: JournalNote) -> None:
-        """Take a journal over, unless another broker is faster."""
-        began = time.monotonic()
-        store = self._make_store(note.journal)
-        try:
-            opened = self._open(store)
-        except BaseException:
-            store.release()
-            raise
-        if opened is None:
-            store.release()
-            return
-        journal, broker = opened
-        took_s = round(time.monotonic() - began, 3)
-        try:
-            taken = self._note_taken(note, journal.epoch, took_s)
-        except JournalError:
-            journal.close()  # another broker, or a later attempt, takes it
-            raise
-        log.warning(
-            "broker %s has failed: this broker has taken over its journal %s in %.2f s, epoch %d",
-            *(note.holder, note.journal, took_s, journal.epoch),
-        )
-        self._call_soon(self._taken, TakenJournal(taken, journal, broker))
-
-    def _open(self, store: Store) -> tuple[SharedJournal, Broker] | None:
-        """The journal in a store, opened, and its broker; None if another broker was faster, or this one
-        stops."""
-        follower = Follower(store, self._make_broker)
-        while not follower.catch_up():
-            if self._closing.is_set():
-                return None
-        holder = Holder(self._member.name, self._member.uri)
-        config = replace(self._config, private_journal=None)
-        journal = make_shared(config, store, holder, self._call_soon)
-        try:
-            return journal, follower.take_over(journal, self._policies())
+            broker = follower.take_over(self._journal, policies(), force=self._reason.force)
+            return self._complete(broker)
         except LeaseHeld:
+            self._store.release()
             return None
+        except BaseException as error:
+            self._failed(error)
+            (self._journal.close if self._journal.epoch else self._store.release)()
+            raise
 
-    def _note_taken(self, note: JournalNote, epoch: int, took_s: float) -> JournalNote:
-        """Note that this broker serves a journal, and that its member is to begin with another one."""
-        self._registry.set_generation(note.member, note.generation + 1)
+    def _progress(self) -> None:
+        """Note that the lease is held, and do what else is due."""
+        if self._report is None:
+            self._report = TakeoverReport(
+                member=self._note.member,
+                journal=self._note.journal,
+                taker=self._member.name,
+                epoch=self._journal.epoch,
+                why=self._reason.why,
+                began=time.time(),
+                suspected=self._reason.suspected,
+            )
+        if time.monotonic() - self._noted > _NOTE_S:
+            self._noted = time.monotonic()
+            self._registry.write_takeover(self._report)
+        self._between()
+
+    def _complete(self, broker: Broker) -> TakenJournal:
+        """Note that this broker serves the journal, and that its member is to begin with another one."""
+        note = self._note
         taken = JournalNote(
             journal=note.journal,
             member=note.member,
@@ -246,19 +133,40 @@ class JournalWatch:
             holder=self._member.name,
             address=self._member.address,
             state="serving",
-            epoch=epoch,
-            took_s=took_s,
+            epoch=self._journal.epoch,
+            took_s=round(time.monotonic() - self._began, 3),
+            messages=stored_messages(broker),
         )
+        self._registry.set_generation(note.member, note.generation + 1)
         self._registry.write(taken)
-        self.serve(taken)
-        return taken
+        report = self._noted_end("complete", messages=taken.messages, lost=_lost(self._store, note.member))
+        return TakenJournal(taken, self._journal, broker, report)
+
+    def _failed(self, error: BaseException) -> None:
+        """Note that nothing came of it, if that is possible."""
+        if self._report is not None:
+            with suppress(JournalError):
+                self._noted_end("failed", error=str(error) or type(error).__name__)
+
+    def _noted_end(self, result: TakeoverResult, **facts: Any) -> TakeoverReport:
+        assert self._report is not None
+        took_s = round(time.monotonic() - self._began, 3)
+        report = msgspec.structs.replace(self._report, result=result, took_s=took_s, **facts)
+        self._registry.write_takeover(report)
+        return report
 
 
-def _is_over(lease: LeaseState) -> bool:
-    """Return whether the holder of a lease has lost it, or has given it back."""
-    return lease.is_released or lease.left_s <= 0
+def stored_messages(broker: Broker) -> int:
+    """The number of messages that a broker has, delayed ones apart."""
+    return sum(queue.depth + queue.unsettled for queue in broker.destinations.queues.values())
 
 
-def replace_state(note: JournalNote, state: str) -> JournalNote:
-    """The same note with another state."""
-    return JournalNote(**{name: getattr(note, name) for name in note.__struct_fields__} | {"state": state})
+def _lost(store: Store, member: str) -> str:
+    """The loss that ended with a member that has failed, by its last note."""
+    former = next(iter(members_in(store)), None)
+    known = former is not None and former.non_persistent is not None
+    number = former.non_persistent if former is not None and known else "an unknown number of"
+    return (
+        f"nothing that was persistent; {number} messages that were only in the memory of {member}; "
+        "transactions that were open are rolled back"
+    )

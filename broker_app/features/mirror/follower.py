@@ -19,12 +19,19 @@ _SLICE_S = 0.2
 
 
 class Follower:
-    """Applies the journal's batches as they are stored. `make_broker` returns a new, empty broker.
+    """Applies the journal's batches as they are stored. `make_broker` returns a new, empty broker. `progress`
+    is called when the journal is taken over, and after each batch of it then; what it raises ends that.
 
     Belongs to one thread.
     """
 
-    def __init__(self, store: Store, make_broker: Callable[[], Broker]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        make_broker: Callable[[], Broker],
+        progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._progress = progress
         self._store = store
         self._make_broker = make_broker
         self._broker: Broker
@@ -77,6 +84,7 @@ class Follower:
         """Open the journal, apply the rest, and return the broker. Raises what `open` raises."""
         if not self.position:
             opened = journal.open(force=force)
+            self._progress()
             self._apply_all(opened, journal)
         else:
             opened = journal.take_over(self.position, force=force)
@@ -116,6 +124,7 @@ class Follower:
     def _apply_rest(self, journal: SharedJournal) -> None:
         for batch in journal.replay():
             self._recovery.apply(batch.destinations, batch.first_position, batch.records)
+            self._progress()
 
     def _begin(self) -> None:
         """Begin with the newest snapshot."""

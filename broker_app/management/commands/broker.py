@@ -29,7 +29,8 @@ from broker_app.config import Config, ConfigError
 from broker_app.features.callbacks.webhooks.worker_poster import WorkerPoster
 from broker_app.features.cluster.change_record import Change
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
-from broker_app.features.enhanced_cluster.generation import with_generation
+from broker_app.features.enhanced_cluster.generation import TakenOver, with_generation
+from broker_app.features.enhanced_cluster.reset import free_journals
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Unreachable
 from broker_app.management.host_programs import HostPrograms
@@ -74,7 +75,12 @@ OF_DJANGO = {
 
 #: options that are no settings
 OPEN = "--open"
-OWN = {OPEN: "open the console in a browser, logged in"}
+RESET = "--reset-takeovers"
+OWN = {
+    OPEN: "open the console in a browser, logged in",
+    RESET: "free the journals of other members of an enhanced cluster that this broker took over when it "
+    "died, and exit",
+}
 
 
 class Command(BaseCommand):
@@ -128,16 +134,37 @@ class Command(BaseCommand):
         held = offline.hold(mom.data / "journal") if is_shared(mom) else nullcontext()
         try:
             with bound(mom) as listeners, held:
-                self._serve(mom, listeners, reflexes, open_browser=options["open"])
+                if options["reset_takeovers"]:
+                    self._reset_takeovers(mom)
+                    return
+                self._serve_until_stopped(mom, listeners, reflexes, open_browser=options["open"])
         except PortTaken as error:
             raise CommandError(str(error)) from error
         except (OSError, ConfigError, JournalError, ForeignPath) as error:
             raise CommandError(f"the broker ended: {error}") from error
 
+    def _reset_takeovers(self, mom: Config) -> None:
+        """Free the journals of other members that this broker held when it died."""
+        freed = free_journals(mom)
+        for journal in freed:
+            self.stdout.write(f"{journal} is free: another member takes it over")
+        if not freed:
+            self.stdout.write(f"no journal of another member is held by {mom.name}")
+
+    def _serve_until_stopped(
+        self, mom: Config, listeners: Listeners, reflexes: list[Declaration], *, open_browser: bool
+    ) -> None:
+        """Serve; begin with the next journal when another member has taken over the present one before."""
+        while True:
+            try:
+                self._serve(with_generation(mom), listeners, reflexes, open_browser=open_browser)
+                return
+            except TakenOver as error:
+                log.warning("%s: it begins with a new journal", error)
+
     def _serve(
         self, mom: Config, listeners: Listeners, reflexes: list[Declaration], *, open_browser: bool
     ) -> None:
-        mom = with_generation(mom)
         shared = SharedBroker.of(mom, listeners)
         if shared is not None:
             _check_journal(mom)

@@ -15,7 +15,7 @@ Header = tuple[bytes, bytes]
 #: codes of the core that have another name among the problems of HTTP
 _OTHER_NAMES = {"unknown-delivery": "lease-lost"}
 #: temporary refusals have the seconds until a retry
-_RETRY_S = {"busy": 1, "queue-full": 5, "store-full": 30, "quiesced": 5, "paused": 5}
+_RETRY_S = {"busy": 1, "queue-full": 5, "store-full": 30, "quiesced": 5, "paused": 5, "taking-over": 1}
 
 
 class RefusedWithHeaders(Refused):

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.destination_applier import Configuration
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.report import ClusterReport
+from broker_app.features.cluster.report import ClusterReport, TakeoverReport
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.node.cluster import ClusterEndpoints
@@ -72,6 +73,16 @@ class ClusterFeature(Feature):
         """The clients of this broker, and their lists; None for a broker in no cluster."""
         return self._clients
 
+    async def take_over(self, member: str, user: str, *, force: bool) -> TakeoverReport:
+        """Take over from a member of an enhanced cluster. Raises Refused."""
+        if self._enhanced is None:
+            raise Refused(
+                "not-found",
+                "this broker is no member of an enhanced cluster; start it with cluster_id, and a journal "
+                "in a store that the members share",
+            )
+        return await self._enhanced.take_over(member, user, force=force)
+
     def uris(self) -> Sequence[str]:
         """The addresses that clients may go to; none for a broker in no cluster."""
         return self._parts.sessions.failover_uris() if self._cluster is not None else ()
@@ -80,7 +91,7 @@ class ClusterFeature(Feature):
         """`/cluster`, its clients and its change record."""
         limits = self._parts.rest.limits
         return {
-            **ClusterEndpoints(self.report, limits).handlers(),
+            **ClusterEndpoints(self.report, self.take_over, limits).handlers(),
             **ClusterClientEndpoints(self.clients, limits).handlers(),
             **ClusterRecordEndpoints(self.record, limits).handlers(),
         }
@@ -120,8 +131,11 @@ class ClusterFeature(Feature):
         self._clients = ClusterClients(config, cluster, sessions, parts.publisher, parts.events)
         await cluster.start(membership.listener)
         if config.cluster_id is not None and membership.epoch is not None:
-            self._enhanced = EnhancedMember(config, cluster, parts.rest.policy, parts.events)
-            self._enhanced.start(membership.epoch)
+            self._enhanced = EnhancedMember(
+                *(config, cluster, parts.rest.policy, parts.events, state, parts.engine.broker),
+                clients=lambda: len(sessions.sessions),
+            )
+            await self._enhanced.start(membership.epoch)
 
     def each_second(self) -> None:
         """Look after the links, the keeper and the list of brokers."""
@@ -147,7 +161,7 @@ class ClusterFeature(Feature):
         if self._parts.engine.ended is None:
             await self._parts.engine.wait_idle()
         if self._enhanced is not None:
-            await self._enhanced.stop(keeps_journal=not self._parts.failed.done())
+            await self._enhanced.stop(lost_journal=self._parts.failed.done())
         await self._cluster.stop()
         if self._cluster.record is not None:
             await self._cluster.record.stop()

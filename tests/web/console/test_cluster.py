@@ -22,7 +22,7 @@ from broker_app.features.cluster.client_reports import (
 from broker_app.features.cluster.report import AdoptedReport, ClusterReport
 from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering
-from tests.support.clusters import a_link, a_report, an_interest
+from tests.support.clusters import a_link, a_report, an_enhanced_cluster, an_interest
 from tests.support.no_alerts import NO_ALERTS
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +98,23 @@ def test_without_a_cluster_the_page_shows_the_command_that_makes_one(
     assert "This broker is in no cluster" in page
     assert "mom up --name b1 --cluster-port 7676 --cluster b1host:7676,b2host:7676,b3host:7676" in page
     assert "MOM_CLUSTER_SECRET" in page
+
+
+def test_members_of_an_enhanced_cluster_are_shown_with_their_takeovers(
+    inside: Client, node: AnsweringNode
+) -> None:
+    node.report = a_report(a_link("b2"), enhanced=an_enhanced_cluster())
+    page = page_of(inside)
+    for shown in (
+        "A member that fails is taken over after 4 s at most.",
+        '<span class="tag" data-tone="good">OPERATING</span>',
+        '<span class="tag" data-tone="warn">UNKNOWN</span><p class="quiet">suspect</p>',
+        "no heart-beat of b3 for 3.1 s, and none in 2 looks at it",
+        "0.25 s, epoch 7",
+    ):
+        assert shown in page, shown
+    node.report = a_report(a_link("b2"))
+    assert "Members that take over" not in page_of(inside)
 
 
 def test_the_page_begins_with_what_does_not_work_and_why(inside: Client, node: AnsweringNode) -> None:

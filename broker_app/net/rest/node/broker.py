@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,6 +23,15 @@ class BrokerOrder(msgspec.Struct, forbid_unknown_fields=True):
 
     name: str
     reason: str = ""
+
+
+class ShutdownOrder(BrokerOrder):
+    """That of a shutdown: with `no_failover` no other member of an enhanced cluster takes over."""
+
+    no_failover: bool = False
+
+
+_Order = TypeVar("_Order", bound=BrokerOrder)
 
 
 class BrokerEndpoints:
@@ -92,31 +101,36 @@ class BrokerEndpoints:
 
     async def restart(self, request: Request) -> Reply:
         """POST broker/restart: it stops as for a shutdown, and starts again with the same options."""
-        order = await self._order(request)
+        order = await self._order(request, BrokerOrder)
         if (refusal := self._restart_refusal()) is not None:
             raise refusal
         return self._end(request, order, operator_audit.RESTARTED, restart=True)
 
     async def shut_down(self, request: Request) -> Reply:
         """POST shutdown: clients are notified, and what was accepted is finished."""
-        return self._end(request, await self._order(request), operator_audit.SHUT_DOWN, restart=False)
+        order = await self._order(request, ShutdownOrder)
+        no_failover = order.no_failover
+        return self._end(request, order, operator_audit.SHUT_DOWN, restart=False, no_failover=no_failover)
 
-    def _end(self, request: Request, order: BrokerOrder, action: str, *, restart: bool) -> Reply:
-        request.audit(action, "brokers", self._name, reason=order.reason)
-        self._state.stop(request.user, order.reason, restart=restart)
+    def _end(
+        self, request: Request, order: BrokerOrder, action: str, *, restart: bool, no_failover: bool = False
+    ) -> Reply:
+        self._state.stop(request.user, order.reason, restart=restart, no_failover=no_failover)
+        facts = {"no_failover": True} if no_failover else {}
+        request.audit(action, "brokers", self._name, reason=order.reason, **facts)
         self._stop(restart)
         return json_reply({"name": self._name}, 202)
 
     async def _ordered(self, request: Request, action: str) -> str:
         """The reason of an order, which is in the audit log from now on. Raises Refused."""
-        order = await self._order(request)
+        order = await self._order(request, BrokerOrder)
         request.audit(action, "brokers", self._name, reason=order.reason)
         return order.reason
 
-    async def _order(self, request: Request) -> BrokerOrder:
+    async def _order(self, request: Request, form: type[_Order]) -> _Order:
         request.query()
         _require_administrator(request)
-        order = await request.json(BrokerOrder)
+        order = await request.json(form)
         if order.name != self._name:
             raise invalid("/name", f"this is broker {self._name}", order.name)
         if len(order.reason) > MAX_REASON or not (order.reason.isprintable() or not order.reason):

@@ -2,29 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from operator import attrgetter, itemgetter
+from typing import Protocol
+
+import msgspec
 
 from broker_app.base.refused import Refused
 from broker_app.core.destination import QUEUE
-from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport
-from broker_app.features.cluster.status import HOW_TO_MAKE_ONE, Facts, consumers_of, status, status_of_link
+from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport, TakeoverReport
+from broker_app.features.cluster.status import (
+    HOW_TO_MAKE_ONE,
+    Facts,
+    consumers_of,
+    status,
+    status_of_link,
+    status_of_takeover,
+)
+from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Handlers
+from broker_app.net.rest.node.mirrors import MAX_REASON
 
 _OF_CONSUMERS = ("address", "broker", "selector", "consumers", "credit")
 #: None where the broker is in no cluster
 ReadCluster = Callable[[], ClusterReport | None]
 
 
+class TakeOver(Protocol):
+    """Takes over from a member, as a user has ordered. Raises Refused."""
+
+    def __call__(self, member: str, user: str, *, force: bool) -> Awaitable[TakeoverReport]:
+        """The takeover, when it is complete."""
+
+
+class TakeoverOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of an order: the name of the member, and whether its messages are taken although it may be
+    alive."""
+
+    member: str
+    force: bool = False
+    reason: str = ""
+
+
 class ClusterEndpoints:
     """Endpoints `cluster…`."""
 
-    def __init__(self, read: ReadCluster, limits: RestLimits) -> None:
+    def __init__(self, read: ReadCluster, take_over: TakeOver, limits: RestLimits) -> None:
         self._read = read
+        self._take_over = take_over
         self._links = Listing[Facts](
             {name: itemgetter(name) for name in (*LinkReport.__struct_fields__, "health")},
             {},
@@ -52,6 +82,7 @@ class ClusterEndpoints:
             "get_cluster": self.one,
             "list_cluster_links": self.links,
             "list_cluster_consumers": self.consumers,
+            "take_over_member": self.take_over,
         }
 
     async def one(self, request: Request) -> Reply:
@@ -74,6 +105,18 @@ class ClusterEndpoints:
             wanted = f"/{QUEUE}/{wanted}"
         found = consumers_of(report, wanted) if wanted else report.interest
         return json_reply((await self._consumers.page_of_many(found, query))._asdict())
+
+    async def take_over(self, request: Request) -> Reply:
+        """POST cluster/takeover: this broker takes over from a member (imqcmd takeover bkr)"""
+        request.query()
+        self._report(request)
+        order = await request.json(TakeoverOrder)
+        if len(order.reason) > MAX_REASON or not (order.reason.isprintable() or not order.reason):
+            raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
+        facts = {"force": True} if order.force else {}
+        request.audit(operator_audit.TOOK_OVER, "cluster", order.member[:100], reason=order.reason, **facts)
+        done = await self._take_over(order.member, request.user, force=order.force)
+        return json_reply(status_of_takeover(done))
 
     def _report(self, request: Request) -> ClusterReport:
         if not request.access.is_admin(request.client.identity):

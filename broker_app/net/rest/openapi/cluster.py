@@ -6,7 +6,8 @@ from typing import get_args
 
 from broker_app.features.cluster.change_record import KINDS
 from broker_app.features.cluster.keeper import KeeperResult
-from broker_app.features.cluster.report import LinkState
+from broker_app.features.cluster.report import LinkState, MemberState, TakeoverResult
+from broker_app.net.rest.node.mirrors import MAX_REASON
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     LINES,
@@ -22,7 +23,9 @@ from broker_app.net.rest.openapi.schemas import (
     OPTIONAL_TIME,
     PAGING,
     RATE,
+    SECONDS,
     TEXT,
+    TIME,
     Json,
     array_of,
     object_of,
@@ -55,6 +58,45 @@ _LINK: Json = {
     "round_trip_ms": {"type": ["number", "null"], "minimum": 0},
     "stomp": {**TEXT, "description": "failover address of its STOMP clients; empty until it was up"},
     "web": {**TEXT, "description": "failover address of its web clients; empty until it was up"},
+}
+
+_MEMBER: Json = {
+    "broker": TEXT,
+    "address": {**TEXT, "description": "HOST:PORT of its cluster listener; empty if it is taken over"},
+    "state": {
+        "enum": list(get_args(MemberState)),
+        "description": "takeovers are of the member that is taken over; UNKNOWN: it is suspect",
+    },
+    "messages": {**COUNT, "description": "stored in its journal"},
+    "taken_by": {**TEXT, "description": "the broker that takes over, or serves its journal; else empty"},
+    "seen_s": {**SECONDS, "description": "since the last heart-beat"},
+    "why": {**TEXT, "description": "explains the state; empty while it serves"},
+}
+_TAKEOVER: Json = {
+    "member": {**TEXT, "description": "the broker that has failed"},
+    "journal": {**TEXT, "description": "its journal"},
+    "taker": {**TEXT, "description": "the broker that has suspected it, and has taken over"},
+    "epoch": COUNT,
+    "why": TEXT,
+    "began": TIME,
+    "suspected": {**OPTIONAL_TIME, "description": "when the taker had missed heart-beats"},
+    "took_s": {**SECONDS, "description": "from the lock to the broker that serves the messages"},
+    "messages": {**COUNT, "description": "messages that were taken over"},
+    "result": {"enum": list(get_args(TakeoverResult))},
+    "lost": {**TEXT, "description": "what was lost"},
+    "error": {**TEXT, "description": "why it has failed"},
+}
+_ENHANCED: Json = {
+    "cluster_id": TEXT,
+    "heartbeat_s": SECONDS,
+    "heartbeat_threshold": COUNT,
+    "monitor_s": SECONDS,
+    "monitor_threshold": COUNT,
+    "lease_s": SECONDS,
+    "worst_case_s": {**SECONDS, "description": "a member that ends is taken over after so long at most"},
+    "taking_over": {**TEXT, "description": "the member that this broker takes over now; else empty"},
+    "members": array_of(object_of(_MEMBER)),
+    "takeovers": array_of(ref("ClusterTakeover")),
 }
 
 _BACKUP: Json = {
@@ -103,8 +145,21 @@ SCHEMAS: Json = {
                     }
                 )
             ),
+            "enhanced": {
+                "oneOf": [object_of(_ENHANCED), {"type": "null"}],
+                "description": "null for a cluster whose brokers do not take over",
+            },
             "links": array_of(ref("ClusterLink")),
         }
+    ),
+    "ClusterTakeover": object_of(_TAKEOVER),
+    "TakeoverOrder": object_of(
+        {
+            "member": {**TEXT, "description": "name of the member"},
+            "force": {**BOOLEAN, "description": "although it may be alive: it stops to serve then"},
+            "reason": {**TEXT, "maxLength": MAX_REASON, "description": "kept in the audit log"},
+        },
+        required=("member",),
     ),
     "RecordPage": object_of({"items": array_of(object_of(_ENTRY, required=())), **PAGING}),
     "RecordRestored": object_of({"changes": COUNT}),
@@ -159,6 +214,14 @@ PATHS: Json = {
                 parameter("q", TEXT, "words of the broker's name, or a pattern"),
                 parameter("state", _STATE, "only links in this state"),
             ],
+        ),
+    },
+    "/cluster/takeover": {
+        "post": operation(
+            "take_over_member",
+            "Have this broker take over from a member of its enhanced cluster (imqcmd takeover bkr)",
+            {"200": json_reply("it has taken over", ref("ClusterTakeover"))},
+            404, 408, 409, 413, 415, 503, body=json_body("TakeoverOrder"),
         ),
     },
     "/cluster/keeper": {

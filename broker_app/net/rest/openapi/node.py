@@ -6,12 +6,26 @@ from broker_app.net.broker_state import STATES
 from broker_app.net.rest.node.mirrors import MAX_REASON
 from broker_app.net.rest.node.node_info import NEARLY_FULL
 from broker_app.net.rest.openapi.operations import json_body, json_reply, operation, parameter
-from broker_app.net.rest.openapi.schemas import COUNT, TEXT, TIME, Json, array_of, object_of, ref, whole
+from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
+    COUNT,
+    TEXT,
+    TIME,
+    Json,
+    array_of,
+    object_of,
+    ref,
+    whole,
+)
 from broker_app.telemetry.metrics.detailed_metrics import LIMIT, MAX_LIMIT
 from broker_app.telemetry.metrics.families import DESTINATION, FLOW
 
 _ORDERED: Json = {**object_of({"by": TEXT, "reason": TEXT, "at": TIME}), "type": ["object", "null"]}
 
+_ORDER: Json = {
+    "name": {**TEXT, "description": "of the broker, so that no other one gets the order"},
+    "reason": {**TEXT, "maxLength": MAX_REASON, "description": "kept in the audit log"},
+}
 SCHEMAS: Json = {
     "Health": object_of(
         {
@@ -20,10 +34,15 @@ SCHEMAS: Json = {
         },
         required=("status",),
     ),
-    "BrokerOrder": object_of(
+    "BrokerOrder": object_of(_ORDER, required=("name",)),
+    "ShutdownOrder": object_of(
         {
-            "name": {**TEXT, "description": "of the broker, so that no other one gets the order"},
-            "reason": {**TEXT, "maxLength": MAX_REASON, "description": "kept in the audit log"},
+            **_ORDER,
+            "no_failover": {
+                **BOOLEAN,
+                "description": "no other member of an enhanced cluster takes over: the messages wait for the "
+                "broker",
+            },
         },
         required=("name",),
     ),
@@ -109,7 +128,7 @@ PATHS: Json = {
         "post": operation(
             "shut_down", "Stop the broker, as an administrator; clients are notified",
             {"202": json_reply("it stops", object_of({"name": TEXT}))},
-            413, 415, body=json_body("BrokerOrder"),
+            408, 409, 413, 415, body=json_body("ShutdownOrder"),
         ),
     },
     "/health/live": {

@@ -9,9 +9,16 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations
 from broker_app.base.refused import Refused
+from broker_app.base.times import rfc3339
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.features.cluster.client_reports import ListsReport, RebalanceReport
-from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport, LinkState
+from broker_app.features.cluster.report import (
+    ClusterReport,
+    EnhancedReport,
+    InterestReport,
+    LinkReport,
+    LinkState,
+)
 from broker_app.features.cluster.status import status_of_link
 from broker_app.telemetry.system_topics import WILDCARDS
 from broker_app.web.console.base.health import State
@@ -31,6 +38,16 @@ STATES: Final[dict[LinkState, State]] = {
     "refused": State(_("refused"), "circle-x", "bad"),
     "stopped": State(_("stopped"), "circle-pause", "quiet"),
 }
+
+
+#: of states of members; those of takeovers and suspicions are warnings
+_TONES: Final = {
+    "OPERATING": "good",
+    "TAKEOVER_FAILED": "bad",
+    "BROKER_DOWN": "quiet",
+    "SHUTDOWN_STARTED": "quiet",
+}
+_SHOWN_TAKEOVERS: Final = 20
 
 
 def report_of(request: HttpRequest) -> tuple[ClusterReport | None, StrPromise | str]:
@@ -70,6 +87,7 @@ def shown(report: ClusterReport) -> Facts:
         "record_entries": report.record_entries,
         "quiesced": report.quiesced,
         "adopted": report.adopted,
+        "enhanced": _enhanced(report.enhanced) if report.enhanced is not None else None,
         "links": [_link(link) for link in report.links],
         "up": len(up),
         "refused": [link for link in report.links if link.state == "refused"],
@@ -77,6 +95,19 @@ def shown(report: ClusterReport) -> Facts:
         "received_rate": sum(link.received_rate for link in up),
         "unsettled": sum(link.unsettled_there + link.unsettled_here for link in up),
     }
+
+
+def _enhanced(report: EnhancedReport) -> Facts:
+    """The members with their states, and the newest takeovers."""
+    members = [
+        {"one": member, "tone": _TONES.get(member.state, "warn"), "ago": durations.in_words(member.seen_s)}
+        for member in report.members
+    ]
+    takeovers = [
+        {"one": takeover, "ago": durations.since(rfc3339(takeover.began))}
+        for takeover in report.takeovers[:_SHOWN_TAKEOVERS]
+    ]
+    return {"report": report, "members": members, "takeovers": takeovers}
 
 
 def _link(link: LinkReport) -> Facts:

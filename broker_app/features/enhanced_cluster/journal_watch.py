@@ -1,0 +1,357 @@
+"""The watch over the journals of other members: one whose holder has failed is taken over by the first that
+can."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from threading import Event, Thread
+from typing import Final, NamedTuple
+
+import msgspec
+
+from broker_app.base.internal_errors import internal_errors
+from broker_app.base.refused import Refused
+from broker_app.config import Config
+from broker_app.core.broker import Broker
+from broker_app.core.policy import Policies
+from broker_app.features.cluster.report import EnhancedReport, TakeoverReport
+from broker_app.features.enhanced_cluster.failure_detection import FailureDetector, Timing
+from broker_app.features.enhanced_cluster.members import members_of
+from broker_app.features.enhanced_cluster.registry import (
+    Content,
+    JournalNote,
+    JournalState,
+    Registry,
+    Seen,
+    registry_name,
+)
+from broker_app.features.enhanced_cluster.takeover import (
+    OwnBroker,
+    Reason,
+    Stopping,
+    TakenJournal,
+    Takeover,
+)
+from broker_app.journal.errors import JournalError
+from broker_app.journal.store import LeaseState, Store, Unreachable
+from broker_app.journal.worker import CallSoon
+from broker_app.storage.factory import store_at
+
+log = logging.getLogger(__name__)
+
+#: seconds in which a broker that has stopped in good order may come back, and one that restarts
+STOPPED_S: Final = 3.0
+RESTARTING_S: Final = 60.0
+#: seconds until a journal that could not be taken over is tried again
+_TRY_AGAIN_S: Final = 10.0
+#: seconds between attempts at the first heart-beat
+_RETRY_S: Final = 0.2
+#: orders of operators that wait
+_MOST_ORDERS: Final = 8
+
+
+class Order(NamedTuple):
+    """An operator has ordered that a member is taken over."""
+
+    member: str
+    user: str
+    force: bool
+    done: Future[TakeoverReport]
+
+
+class JournalWatch:
+    """Notes this broker in the registry, reads those of the others, and takes over, in a thread of its own.
+
+    `taken` and `found` are called in the loop: with a journal that was taken over, and with the addresses of
+    the other brokers. `make_broker`, `policies` and `may_take` are called in the thread.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        member: OwnBroker,
+        call_soon_threadsafe: CallSoon,
+        *,
+        make_broker: Callable[[], Broker],
+        policies: Callable[[], Policies],
+        may_take: Callable[[], bool],
+        taken: Callable[[TakenJournal], None],
+        found: Callable[[list[str]], None],
+    ) -> None:
+        assert config.cluster_id is not None and config.journal is not None
+        self._config = config
+        self._cluster_id = config.cluster_id
+        self._member = member
+        self._call_soon = call_soon_threadsafe
+        self._make_broker = make_broker
+        self._policies = policies
+        self._may_take = may_take
+        self._taken = taken
+        self._found = found
+        self._make_store = partial(store_at, config.journal)
+        self._registry = Registry(self._make_store(registry_name(config.cluster_id)))
+        self._timing = Timing.of(config)
+        self._detector = FailureDetector(self._timing)
+        #: the journals that this broker serves, its own first
+        self.serving: dict[str, JournalNote] = {}
+        #: the state of this broker towards clients, and how many messages each journal has that it serves
+        self.state = ""
+        self.messages: Mapping[str, int] = {}
+        #: the member whose journal this broker takes over now
+        self.taking_over = ""
+        #: `time.monotonic` when that began
+        self.taking_since = 0.0
+        self._content = Content([], [])
+        self._orders: deque[Order] = deque()
+        self._stores: dict[str, Store] = {}
+        self._closing = Event()
+        self._due = Event()
+        self._thread: Thread | None = None
+        self._is_reachable = True
+        self._noted_at = 0.0
+        #: when a journal that could not be taken over is tried again
+        self._again_at: dict[str, float] = {}
+
+    # ------------------------------------------------------------------ the loop
+
+    def start(self, epoch: int) -> None:
+        """Note that this broker serves its own journal, and watch the others. Blocks until that is noted:
+        what clients send to a member that no other knows of would be taken over by none. Raises
+        JournalError."""
+        member, config = self._member, self._config
+        self.serve(
+            JournalNote(
+                journal=config.journal_name,
+                member=member.name,
+                generation=config.journal_generation,
+                holder=member.name,
+                address=member.address,
+                state="serving",
+                epoch=epoch,
+            )
+        )
+        self._note_first()
+        self._thread = Thread(target=self._run, name="cluster-journals", daemon=True)
+        self._thread.start()
+
+    def _note_first(self) -> None:
+        """Write the first heart-beat, within the time of a lease."""
+        until = time.monotonic() + self._timing.lease_s
+        while True:
+            try:
+                self._note_own()
+                return
+            except Unreachable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_RETRY_S)
+
+    def serve(self, note: JournalNote) -> None:
+        """Note a journal that this broker serves."""
+        self.serving = {**self.serving, note.journal: note}
+        self._due.set()
+
+    def forget(self, journal: str) -> None:
+        """Write no more notes about a journal that another broker serves."""
+        self.serving = {name: note for name, note in self.serving.items() if name != journal}
+
+    def release(self, journal: str, state: JournalState) -> None:
+        """Note a journal that this broker serves no longer."""
+        note = self.serving.get(journal)
+        if note is not None:
+            self.forget(journal)
+            try:
+                self._registry.write(msgspec.structs.replace(note, state=state))
+            except JournalError as error:
+                log.warning("the other brokers do not know that %s is %s: %s", journal, state, error)
+
+    def order(self, member: str, user: str, *, force: bool) -> Future[TakeoverReport]:
+        """Have this broker take over from a member. The future fails with Refused or JournalError."""
+        if len(self._orders) >= _MOST_ORDERS:
+            raise Refused("busy", "other takeovers that were ordered wait here: try again in a moment")
+        order = Order(member, user, force, Future())
+        self._orders.append(order)
+        self._due.set()
+        return order.done
+
+    def report(self) -> EnhancedReport:
+        """The members as this broker saw them last."""
+        journals, takeovers = self._content
+        timing = self._timing
+        return EnhancedReport(
+            cluster_id=self._cluster_id,
+            **timing._asdict(),
+            worst_case_s=timing.worst_case_s,
+            taking_over=self.taking_over,
+            members=members_of(journals, takeovers, self._detector.suspicions),
+            takeovers=[seen.takeover for seen in takeovers],
+        )
+
+    def close(self) -> None:
+        """Take over nothing more, and end. Blocks."""
+        self._closing.set()
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        while self._orders:
+            self._orders.popleft().done.set_exception(Refused("not-active", "this broker stops"))
+
+    def close_stores(self) -> None:
+        """Close the connections. Blocks."""
+        for store in self._stores.values():
+            store.release()
+        self._registry.close()
+
+    # ------------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            begun = time.monotonic()
+            try:
+                self._beat()
+                self._is_reachable = True
+            except JournalError as error:
+                if self._is_reachable:
+                    log.warning("the journals of the cluster cannot be read now: %s", error)
+                self._is_reachable = False
+            except Exception as error:  # or no member would be taken over any more
+                internal_errors.note("the watch over the journals of the cluster", error)
+            self._due.wait(max(0.05, self._detector.interval_s - (time.monotonic() - begun)))
+            self._due.clear()
+
+    def _beat(self) -> None:
+        self._note_own()
+        self._content = content = self._registry.read()
+        others = [seen for seen in content.journals if seen.note.journal not in self.serving]
+        self._detector.look(others)
+        addresses = {seen.note.address for seen in content.journals if seen.note.holder != self._member.name}
+        self._call_soon(self._found, sorted(addresses))
+        while self._orders and not self._closing.is_set():
+            self._carry_out(self._orders.popleft())
+        for seen in others:
+            if not self._closing.is_set() and self._may_take():
+                self._take_if_free(seen)
+
+    def _note_own(self) -> None:
+        """Send a heart-beat."""
+        self._noted_at = time.monotonic()
+        for journal, note in self.serving.items():
+            messages = self.messages.get(journal, note.messages)
+            self._registry.write(msgspec.structs.replace(note, holder_state=self.state, messages=messages))
+
+    def _between(self) -> None:
+        """Send heart-beats while a takeover runs, and end it if this broker stops."""
+        if self._closing.is_set():
+            raise Stopping("this broker stops")
+        if time.monotonic() - self._noted_at > self._timing.heartbeat_s:
+            self._note_own()
+
+    def _take_if_free(self, seen: Seen) -> None:
+        """Take a journal over that has no holder. One that cannot be taken, as a damaged one, keeps this
+        broker from no other."""
+        journal = seen.note.journal
+        try:
+            reason = self._reason(seen)
+            if reason is not None and time.monotonic() > self._again_at.get(journal, 0.0):
+                self._take(seen.note, reason)
+                self._again_at.pop(journal, None)
+        except Unreachable:
+            raise
+        except JournalError as error:
+            if journal not in self._again_at:
+                log.error("the journal %s of %s cannot be taken over: %s", journal, seen.note.member, error)
+            self._again_at[journal] = time.monotonic() + _TRY_AGAIN_S
+        except Stopping:
+            return
+        except Exception as error:  # or the others would stay without a holder
+            internal_errors.note("a takeover of a journal", error)
+
+    def _reason(self, seen: Seen) -> Reason | None:
+        """The reason to take a journal over; None if it has a holder, or is to have none."""
+        note, age_s = seen
+        if note.state == "serving":
+            if not self._detector.is_failed(note.journal):
+                return None
+            found = self._detector.suspicions[note.journal]
+            why = f"no heart-beat of {note.holder} for {age_s:.1f} s, and none in {found.looks} looks at it"
+            reason = Reason(why, found.since)
+        else:
+            waits_s = {"stopped": STOPPED_S, "restarting": RESTARTING_S}.get(note.state)
+            if waits_s is None or age_s < waits_s:
+                return None
+            reason = Reason(f"{note.holder} has stopped in good order {age_s:.0f} s ago ({note.state})")
+        lease = self._store(note.journal).lease()
+        return reason if lease is not None and _is_over(lease) else None
+
+    def _store(self, journal: str) -> Store:
+        store = self._stores.get(journal)
+        if store is None:
+            store = self._stores[journal] = self._make_store(journal)
+        return store
+
+    def _take(self, note: JournalNote, reason: Reason) -> TakeoverReport | None:
+        """Take a journal over, unless another broker is faster."""
+        self.taking_since, self.taking_over = time.monotonic(), note.member
+        try:
+            takeover = Takeover(
+                *(self._config, self._member, self._registry, self._call_soon, note, reason),
+                between=self._between,
+            )
+            taken = takeover.take(self._make_broker, self._policies)
+        finally:
+            self.taking_over = ""
+        if taken is None:
+            return None
+        self.serve(taken.note)
+        log.warning(
+            "broker %s is taken over (%s): this broker serves its journal %s after %.2f s, epoch %d",
+            *(note.member, reason.why, note.journal, taken.takeover.took_s, taken.takeover.epoch),
+        )
+        self._call_soon(self._taken, taken)
+        return taken.takeover
+
+    # ------------------------------------------------------------------ orders of operators
+
+    def _carry_out(self, order: Order) -> None:
+        try:
+            note = self._ordered(order)
+            by = f" by {order.user}, by force" if order.force else f" by {order.user}"
+            report = self._take(note, Reason(f"ordered{by}", force=order.force))
+            if report is None:
+                raise Refused("conflict", f"another broker has taken over {order.member} in this moment")
+            order.done.set_result(report)
+        except Exception as error:
+            order.done.set_exception(error)
+
+    def _ordered(self, order: Order) -> JournalNote:
+        """The journal that an order is about. Raises Refused, and JournalError."""
+        name = order.member
+        notes = [seen for seen in self._content.journals if seen.note.member == name]
+        if not notes:
+            known = sorted({seen.note.member for seen in self._content.journals})
+            raise Refused("not-found", f"there is no member {name}; there are {', '.join(known)}")
+        note, age_s = max(notes, key=lambda seen: seen.note.generation)
+        if name == self._member.name:
+            raise Refused("conflict", f"this is {name} itself: give the order to another member")
+        if note.holder != name:
+            raise Refused("conflict", f"{note.holder} has taken over {name} already")
+        lease = self._store(note.journal).lease()
+        if lease is not None and not _is_over(lease) and not order.force:
+            raise Refused(
+                "conflict",
+                f"{name} may be alive: its last heart-beat was {age_s:.1f} s ago, and its lease lasts "
+                f"{lease.left_s:.1f} s more. Shut it down, or order it by force: then it stops to serve",
+                seen_s=round(age_s, 1),
+            )
+        return note
+
+
+def _is_over(lease: LeaseState) -> bool:
+    """Return whether the holder of a lease has lost it, or has given it back."""
+    return lease.is_released or lease.left_s <= 0

@@ -1,0 +1,112 @@
+"""Who has failed, by heart-beats that are missing and by looks, with a clock of the test's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker_app.features.cluster.report import TakeoverReport
+from broker_app.features.enhanced_cluster.failure_detection import FailureDetector, Timing
+from broker_app.features.enhanced_cluster.members import members_of
+from broker_app.features.enhanced_cluster.registry import JournalNote, JournalState, Seen, SeenTakeover
+
+#: those of GlassFish MQ's guide: 66 s
+GUIDE = Timing(2.0, 3, 30.0, 2, 10.0)
+
+
+class Stage:
+    """A member b1 that another one watches; `now` is the time of both."""
+
+    def __init__(self, timing: Timing) -> None:
+        self.now = 100.0
+        self.beaten_at = self.now
+        self.detector = FailureDetector(timing, lambda: self.now)
+
+    def look(self, state: JournalState = "serving", epoch: int = 1) -> Seen:
+        note = JournalNote(
+            journal="shop.b1",
+            member="b1",
+            generation=0,
+            holder="b1",
+            address="b1:7676",
+            state=state,
+            epoch=epoch,
+        )
+        seen = Seen(note, self.now - self.beaten_at)
+        self.detector.look([seen])
+        return seen
+
+    def pass_until_failed(self) -> float:
+        """Looks as often as the detector wants, until the member counts as failed; when that was."""
+        while not self.detector.is_failed("shop.b1"):
+            self.now += self.detector.interval_s
+            self.look()
+            assert self.now < 10_000
+        return self.now - self.beaten_at
+
+
+@pytest.mark.parametrize("timing", [GUIDE, Timing(5.0, 3, 30.0, 3, 10.0), Timing(1.0, 2, 0.5, 2, 3.0)])
+def test_a_member_that_has_ended_has_failed_within_the_worst_case_and_no_sooner_than_its_looks(
+    timing: Timing,
+) -> None:
+    stage = Stage(timing)
+    took_s = stage.pass_until_failed()
+    watched_s = timing.monitor_s * timing.monitor_threshold
+    assert timing.suspect_s + watched_s <= took_s <= timing.worst_case_s
+
+
+def test_a_suspect_whose_time_stamp_moves_is_suspect_no_longer() -> None:
+    stage = Stage(GUIDE)
+    stage.now += 6.5
+    seen = stage.look()
+    assert [one.state for one in members_of([seen], [], stage.detector.suspicions)] == ["UNKNOWN"]
+    for _ in range(2):
+        stage.now += 29.0  # it is slow, and sends a heart-beat before the last look
+        stage.look()
+    stage.beaten_at = stage.now
+    seen = stage.look()
+    assert not stage.detector.suspicions
+    assert [one.state for one in members_of([seen], [], {})] == ["OPERATING"]
+    assert stage.pass_until_failed() >= GUIDE.suspect_s + 60.0, "it is watched from the beginning"
+
+
+def test_a_lease_that_is_longer_than_the_watch_is_the_worst_case() -> None:
+    assert Timing(1.0, 1, 0.5, 1, 30.0).worst_case_s == 31.0
+
+
+def test_another_holder_of_a_journal_is_not_suspect_because_of_the_former_one() -> None:
+    stage = Stage(GUIDE)
+    stage.now += 200.0
+    stage.look(epoch=1)
+    stage.now += 30.0
+    stage.look(epoch=1)
+    assert stage.detector.suspicions["shop.b1"].looks == 1
+    stage.look(epoch=2)
+    assert stage.detector.suspicions["shop.b1"].looks == 0
+
+
+def test_states_of_a_member_are_those_of_its_last_takeover() -> None:
+    stage = Stage(GUIDE)
+    seen = stage.look(epoch=1)
+
+    def state(takeover: TakeoverReport, age_s: float = 0.0) -> tuple[str, str]:
+        (member,) = members_of([seen], [SeenTakeover(takeover, age_s)], {})
+        return member.state, member.taken_by
+
+    running = TakeoverReport(member="b1", journal="shop.b1", taker="b2", epoch=2, why="", began=1.0)
+    assert state(running) == ("TAKEOVER_STARTED", "b2")
+    assert state(running, 60.0) == ("TAKEOVER_FAILED", "b2"), "its taker has ended"
+    failed = TakeoverReport(
+        member="b1",
+        journal="shop.b1",
+        taker="b2",
+        epoch=2,
+        why="",
+        began=1.0,
+        result="failed",
+        error="damaged",
+    )
+    assert state(failed) == ("TAKEOVER_FAILED", "b2")
+    seen = stage.look(epoch=3)
+    assert state(failed) == ("OPERATING", ""), "it serves again since then"
+    seen = stage.look(state="kept", epoch=3)
+    assert state(failed) == ("BROKER_DOWN", "")
