@@ -190,7 +190,7 @@ function traitOf(element: Element | null): string | undefined {
 
 /** Marks the line of the explorer that leads to what is shown: the longest address that begins its own. */
 export function markCurrent(): void {
-  for (const selector of ["#navigation .rail", "#navigation .tree", ".tab-bar"]) mark(document.querySelectorAll(`${selector} a[href]`));
+  for (const selector of ["#navigation a[href]", ".tab-bar a[href]"]) mark(document.querySelectorAll(selector));
 }
 
 function mark(found: NodeListOf<HTMLAnchorElement>): void {

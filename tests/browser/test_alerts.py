@@ -55,5 +55,7 @@ def test_alerts_of_one_rule_and_family_are_acknowledged_together(page: Page, bro
     expect(group.locator(".members li")).to_have_count(2)
     group.get_by_role("button", name="Acknowledge…").first.click()
     page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+    expect(group.get_by_role("img", name="acknowledged")).to_be_visible()
+    group.get_by_role("button", name="shelves.*").click()
     expect(group.locator(".members li", has_text=f"acknowledged: {broker.user}")).to_have_count(2)
     broker.request("DELETE", "/api/v1/alerts/rules/shelves", if_match="*")
