@@ -18,11 +18,11 @@ test("the oldest mark goes when there are too many", () => {
   expect(favourites.has("/queue/q0")).toBe(false);
 });
 
-test("who shows marks is told of changes", () => {
-  let told = 0;
-  const leave = favourites.watch(() => (told += 1));
+test("who shows marks is heard of changes", () => {
+  let heard = 0;
+  const leave = favourites.watch(() => (heard += 1));
   favourites.toggle("/queue/orders");
   leave();
   favourites.toggle("/queue/orders");
-  expect(told).toBe(1);
+  expect(heard).toBe(1);
 });
