@@ -50,6 +50,13 @@ class MulticastGroup(NamedTuple):
     interface: str = ""
 
 
+class MulticastSettings(NamedTuple):
+    """The group to which this broker is announced, if any, and those that are listened to."""
+
+    announces: MulticastGroup | None
+    listens: tuple[MulticastGroup, ...]
+
+
 class NetworkConnector(NamedTuple):
     """The brokers that one connects to: addresses HOST:PORT, and those in multicast groups. `encrypted` are
     those of the addresses that are to be reached over TLS."""

@@ -103,6 +103,7 @@ def test_a_request_refused_without_a_session_shows_signed_out(own_page: Page, co
     own_page.get_by_role("navigation", name="Explorer").get_by_role("searchbox").fill("kept")
     expect(own_page.locator("mom-live-pill")).to_contain_text("signed out")
     expect(own_page.get_by_role("dialog", name="You are signed out")).to_be_visible()
+    own_page.close()  # other requests are being refused, too
     forget_failed_connections(complaints)
 
 

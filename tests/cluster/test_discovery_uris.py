@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from broker_app.base.cluster_addresses import hidden
-from broker_app.base.discovery_uris import MulticastGroup, multicast_group, network_connector
+from broker_app.base.discovery_uris import (
+    MulticastGroup,
+    MulticastSettings,
+    multicast_group,
+    network_connector,
+)
 from broker_app.config import ConfigError
 from broker_app.features.cluster import settings
-from broker_app.features.cluster.multicast import MulticastSettings
 from tests.cluster.test_settings import member
 
 DEFAULT = MulticastGroup("239.255.2.3", 6155)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from broker_app.base.discovery_uris import MulticastSettings
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
@@ -21,7 +22,7 @@ from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
-from broker_app.features.cluster.multicast import Multicast, MulticastSettings
+from broker_app.features.cluster.multicast import Multicast
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import (
     AdoptedReport,

@@ -7,9 +7,9 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
-from broker_app.base.discovery_uris import MulticastGroup
+from broker_app.base.discovery_uris import MulticastGroup, MulticastSettings
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.features.cluster.announcements import MOST_BYTES, Announcement, Freshness, Seal
@@ -27,13 +27,6 @@ _SILENT_S: Final = 30.0
 _COMPLAIN_S: Final = 60.0
 #: routers pass nothing of it on
 _TTL: Final = 1
-
-
-class MulticastSettings(NamedTuple):
-    """The group to which this broker is announced, if any, and those that are listened to."""
-
-    announces: MulticastGroup | None
-    listens: tuple[MulticastGroup, ...]
 
 
 class Multicast:

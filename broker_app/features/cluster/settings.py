@@ -9,12 +9,11 @@ from typing import Final
 from broker_app import config
 from broker_app.base import discovery_uris
 from broker_app.base.cluster_addresses import ALL_ADDRESSES, BrokerAddress, normal, parse
-from broker_app.base.discovery_uris import MulticastGroup
+from broker_app.base.discovery_uris import MulticastGroup, MulticastSettings
 from broker_app.base.refused import Refused
 from broker_app.base.roles import is_loopback
 from broker_app.config import CentralValue, Config
 from broker_app.features.cluster.imq_names import NAMES
-from broker_app.features.cluster.multicast import MulticastSettings
 
 _LOOPBACK: Final = "127.0.0.1"
 _OF_ENHANCED: Final = tuple(
