@@ -109,18 +109,18 @@ class ClusterEndpoints:
     async def take_over(self, request: Request) -> Reply:
         """POST cluster/takeover: this broker takes over from a member (imqcmd takeover bkr)"""
         request.query()
-        self._report(request)
+        _require_administrator(request)
         order = await request.json(TakeoverOrder)
         if len(order.reason) > MAX_REASON or not (order.reason.isprintable() or not order.reason):
             raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
+        self._report(request)
         facts = {"force": True} if order.force else {}
         request.audit(operator_audit.TOOK_OVER, "cluster", order.member[:100], reason=order.reason, **facts)
         done = await self._take_over(order.member, request.user, force=order.force)
         return json_reply(status_of_takeover(done))
 
     def _report(self, request: Request) -> ClusterReport:
-        if not request.access.is_admin(request.client.identity):
-            raise Refused("not-allowed", "the cluster is for administrators", right="administer")
+        _require_administrator(request)
         report = self._read()
         if report is None:
             raise Refused(
@@ -129,3 +129,8 @@ class ClusterEndpoints:
                 "with the same MOM_CLUSTER_SECRET at each",
             )
         return report
+
+
+def _require_administrator(request: Request) -> None:
+    if not request.access.is_admin(request.client.identity):
+        raise Refused("not-allowed", "the cluster is for administrators", right="administer")
