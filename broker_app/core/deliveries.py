@@ -70,12 +70,8 @@ class Deliveries:
 
     def settle(self, command: c.Settle, tags: Sequence[int]) -> c.Settle | None:
         """Acknowledge deliveries. Returns the rest when there are many."""
-        peer, receipt = command.peer, command.receipt
-        origins = command.origins if receipt is None else command.origins | self.origins_of(peer, tags)
-        rest = None
-        if len(tags) > MOST_TAGS:
-            rest = c.Settle(peer, tags[MOST_TAGS:], receipt=receipt, lenient=True, origins=origins)
-            tags, receipt = tags[:MOST_TAGS], None
+        peer, origins = command.peer, command.origins
+        rest, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
         unsettled, acknowledge = peer.unsettled, self._store.acknowledge
         for tag in tags:
             subscription, message = unsettled.pop(tag)
@@ -87,8 +83,8 @@ class Deliveries:
                 self._watched_ends(subscription, tag, message)
             if message.recorded:
                 acknowledge(queue, message, subscription.client)
-            elif message.origin is not None:
-                message.origin.acknowledge(message)
+            elif message.origin is not None and message.origin.acknowledge(message):
+                origins |= {message.origin}
             if not subscription.available:
                 self._consumers.make_available(subscription)
             elif not queue.dirty:
@@ -99,8 +95,10 @@ class Deliveries:
             subscription.queue.samples.processing_ms.append(held_ms)
             subscription.processing_ms.append(held_ms)
             subscription.probe_tag = 0
-        self._remote_receipts.accept(peer, receipt, origins)
-        return rest
+        if rest:
+            return c.Settle(peer, rest, receipt=command.receipt, lenient=True, origins=origins)
+        self._remote_receipts.accept(peer, command.receipt, origins)
+        return None
 
     @staticmethod
     def origins_of(peer: Peer, tags: Iterable[int]) -> frozenset[Origin]:

@@ -71,12 +71,13 @@ class Origin:
         self._schedule_flush(self.peer)
         return self.question
 
-    def acknowledge(self, message: RemoteMessage) -> None:
-        """Report that a message was acknowledged."""
+    def acknowledge(self, message: RemoteMessage) -> bool:
+        """Report that a message was acknowledged; returns whether its owner has to record that."""
         _release(message)
         if message.origin_tag and not self.ended:
             self.acked.append(message.origin_tag)
             self._schedule_flush(self.peer)
+        return message.origin_tag > 0
 
     def give_back(self, message: RemoteMessage) -> None:
         """Return a message that no consumer has seen."""
