@@ -21,14 +21,15 @@ _OF_CLIENTS: Final = (
 
 
 class _Kind:
-    """Lines of one kind: the first `burst` of them, then one a second, with the number of those that were
-    left out."""
+    """Lines of one kind: the first `burst` of them, then one in `every_s` seconds, with the number of those
+    that were left out."""
 
-    __slots__ = ("_burst", "_clock", "_left_out", "_next")
+    __slots__ = ("_burst", "_clock", "_every_s", "_left_out", "_next")
 
-    def __init__(self, clock: Clock, burst: int = 1) -> None:
+    def __init__(self, clock: Clock, burst: int = 1, every_s: float = 1.0) -> None:
         self._clock = clock
         self._burst = burst
+        self._every_s = every_s
         self._next = 0.0
         self._left_out = 0
 
@@ -41,12 +42,13 @@ class _Kind:
             self._left_out += 1
             return None
         left_out, self._left_out = self._left_out, 0
-        self._next = now + 1.0
+        self._next = now + self._every_s
         return f" (and {left_out} more such lines)" if left_out else ""
 
 
 class RareLog:
-    """Logs the first `burst` lines, then at most one a second, with the number of suppressed ones."""
+    """Logs the first `burst` lines, then at most one in `every_s` seconds, with the number of suppressed
+    ones."""
 
     def __init__(
         self,
@@ -55,10 +57,11 @@ class RareLog:
         clock: Clock = time.monotonic,
         *,
         burst: int = 1,
+        every_s: float = 1.0,
     ) -> None:
         self._log = log
         self._level = level
-        self._kind = _Kind(clock, burst)
+        self._kind = _Kind(clock, burst, every_s)
 
     def log(self, text: str, *values: object) -> bool:
         """Return whether the line was written."""

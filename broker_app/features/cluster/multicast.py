@@ -6,10 +6,12 @@ import asyncio
 import logging
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
 from broker_app.base.discovery_uris import MulticastGroup, MulticastSettings
+from broker_app.base.log_limit import RareLog
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.features.cluster.announcements import MOST_BYTES, Announcement, Freshness, Seal
@@ -23,8 +25,8 @@ MOST_PER_SECOND: Final = 500
 _AT_ONCE: Final = 50
 #: seconds without an announcement after which a group is joined again: its interface may have been replaced
 _SILENT_S: Final = 30.0
-#: seconds between two complaints of one kind
-_COMPLAIN_S: Final = 60.0
+#: seconds between two lines of the log of one kind, since strangers decide how often it happens
+_QUIET_S: Final = 60.0
 #: routers pass nothing of it on
 _TTL: Final = 1
 
@@ -52,12 +54,11 @@ class Multicast:
     async def start(self) -> None:
         """Begin to announce and to listen."""
         seal = await asyncio.to_thread(Seal, self._secret)
-        complaints = _Complaints()
         if self._settings.announces is not None:
-            announcer = _Announcer(self._settings.announces, seal, self._announcement, complaints)
+            announcer = _Announcer(self._settings.announces, seal, self._announcement)
             self._tasks.start("announcements of this broker", announcer.run)
         for group in self._settings.listens:
-            listener = _Listener(group, seal, self._heard, complaints)
+            listener = _Listener(group, seal, self._heard)
             self._tasks.start(f"announcements in {group.host}", listener.run)
 
     async def stop(self) -> None:
@@ -80,12 +81,11 @@ class _Announcer:
         group: MulticastGroup,
         seal: Seal,
         make: Callable[[MulticastGroup, int], Announcement],
-        complaints: _Complaints,
     ) -> None:
         self._group = group
         self._seal = seal
         self._make = make
-        self._complaints = complaints
+        self._failures = _rare()
         self._last_ms = 0
 
     async def run(self) -> None:
@@ -96,8 +96,8 @@ class _Announcer:
                         sender.sendto(self._datagram(), (self._group.host, self._group.port))
                         await asyncio.sleep(ANNOUNCE_S)
             except OSError as error:
-                what = f"this broker cannot be announced to {self._group.host}:{self._group.port}"
-                self._complaints.note(what, _reason(error))
+                where = f"{self._group.host}:{self._group.port}"
+                self._failures.log("this broker cannot be announced to %s: %s", where, _reason(error))
                 await asyncio.sleep(ANNOUNCE_S)
 
     def _datagram(self) -> bytes:
@@ -114,12 +114,13 @@ class _Listener:
         group: MulticastGroup,
         seal: Seal,
         heard: Callable[[Announcement], None],
-        complaints: _Complaints,
     ) -> None:
         self._group = group
         self._seal = seal
         self._heard = heard
-        self._complaints = complaints
+        self._failures = _rare()
+        #: by code
+        self._refusals: defaultdict[str, RareLog] = defaultdict(_rare)
         self._freshness = Freshness()
         self._heard_at = 0.0
 
@@ -129,8 +130,8 @@ class _Listener:
                 with _receiver(self._group) as receiver:
                     await self._listen(receiver)
             except OSError as error:
-                what = f"announcements in {self._group.host}:{self._group.port} cannot be heard"
-                self._complaints.note(what, _reason(error))
+                where = f"{self._group.host}:{self._group.port}"
+                self._failures.log("announcements in %s cannot be heard: %s", where, _reason(error))
                 await asyncio.sleep(ANNOUNCE_S)
 
     async def _listen(self, receiver: socket.socket) -> None:
@@ -164,25 +165,18 @@ class _Listener:
                 return
             self._freshness.check(announcement, time.time())
         except Refused as refused:
-            what = f"an announcement in {self._group.host}:{self._group.port} is ignored ({refused.code})"
-            self._complaints.note(what, f"that of {sender}: {refused.detail}")
+            self._refusals[refused.code].log(
+                "an announcement of %s in %s:%d is ignored (%s): %s",
+                *(sender, self._group.host, self._group.port, refused.code, refused.detail),
+            )
             return
         self._heard_at = asyncio.get_running_loop().time()
         self._heard(announcement)
 
 
-class _Complaints:
-    """Logs what is wrong, each kind once a minute, since strangers decide how often it happens."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, float] = {}
-
-    def note(self, what: str, why: str) -> None:
-        """Log that something does not work, of one of a few kinds."""
-        now = time.monotonic()
-        if now - self._last.get(what, -_COMPLAIN_S) >= _COMPLAIN_S:
-            self._last[what] = now
-            log.warning("%s: %s", what, why)
+def _rare() -> RareLog:
+    """A log for what strangers or the network cause again and again."""
+    return RareLog(log, logging.WARNING, every_s=_QUIET_S)
 
 
 def _sender(group: MulticastGroup) -> socket.socket:
@@ -191,9 +185,8 @@ def _sender(group: MulticastGroup) -> socket.socket:
     try:
         sender.setblocking(False)
         sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, _TTL)
-        sender.setsockopt(
-            socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1
-        )  # there may be others on this machine
+        # There may be other brokers on this machine.
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
         if group.interface:
             interface = socket.inet_aton(group.interface)
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
