@@ -1,4 +1,4 @@
-"""Who has failed, by heart-beats that are missing and by looks, with a clock of the test's own."""
+"""Failures of members, by missing heart-beats and by looks, with a clock of the test's own."""
 
 from __future__ import annotations
 

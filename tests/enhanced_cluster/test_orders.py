@@ -143,7 +143,7 @@ async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its
         assert taken["why"] == "ordered by admin, by force"
         assert taken["lost"].startswith("nothing that was persistent; ")
 
-        # All clients of b1 are told where they should go.
+        # All clients of b1 are sent to the taker.
         address = f"stomp://{b2.host}:{b2.stomp_port}"
         while not (error := await stomp.frame()).startswith("ERROR"):
             # Until b1 notices that it has lost its journal, it is a member whose consumers b2 serves.

@@ -32,7 +32,7 @@ def an_interest(broker: str, address: str, **facts: Any) -> InterestReport:
 
 
 def an_enhanced_cluster(**facts: Any) -> EnhancedReport:
-    """Of b1, b2 and b3, of which b1 has taken over b3, unless `facts` say otherwise."""
+    """The report on members b1, b2 and b3, of which b1 has taken over b3, unless `facts` say otherwise."""
     members = [
         MemberReport(broker="b1", address="b1:7676", state="OPERATING", messages=3, seen_s=0.4),
         MemberReport(

@@ -21,7 +21,7 @@ from broker_app.telemetry import Statistics
 
 
 class RestParts:
-    """Of one node. Created within the running loop. `statistics` are shown with queues."""
+    """The parts of one node, made within the running loop. `statistics` are shown with queues."""
 
     def __init__(
         self, engine: Engine, logins: Logins, access: Access, statistics: Statistics, limits: RestLimits
