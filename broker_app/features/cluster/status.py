@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
 from broker_app.core.destination import TOPIC, parse
 from broker_app.core.topic import matches
@@ -23,6 +24,15 @@ Facts = dict[str, Any]
 
 #: the command that makes a cluster of three brokers, at the first of them
 HOW_TO_MAKE_ONE: Final = "mom up --name b1 --cluster-port 7676 --cluster b1host:7676,b2host:7676,b3host:7676"
+
+
+def no_cluster() -> Refused:
+    """The answer of a broker in no cluster to questions about it."""
+    return Refused(
+        "not-found",
+        f"this broker is in no cluster; start it as one of several, such as `{HOW_TO_MAKE_ONE}`, "
+        "with the same MOM_CLUSTER_SECRET at each",
+    )
 
 
 def status(report: ClusterReport) -> Facts:

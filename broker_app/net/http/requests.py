@@ -155,6 +155,11 @@ class Request:
         self.access.check(self.client, right, destination)
         return destination
 
+    def require_administrator(self, what: str) -> None:
+        """Raise Refused unless an administrator asks. `what` is for them alone, such as "alerts are"."""
+        if not self.is_admin:
+            raise Refused("not-allowed", f"{what} for administrators", right="administer")
+
     # ------------------------------------------------------------------ the audit log
 
     def audit(self, action: str, kind: str, key: str, **facts: Any) -> None:

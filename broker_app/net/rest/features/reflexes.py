@@ -7,7 +7,6 @@ import binascii
 
 import msgspec
 
-from broker_app.base.refused import Refused
 from broker_app.core.destination import parse
 from broker_app.net import operator_audit
 from broker_app.net.http.refusals import invalid
@@ -63,7 +62,7 @@ class ReflexEndpoints:
 
     async def status(self, request: Request) -> Reply:
         """GET reflex-status"""
-        _check_administrator(request)
+        request.require_administrator("reflexes are")
         query = request.query(("destination",))
         reflexes = self._reflexes
         if "destination" in query:
@@ -74,7 +73,7 @@ class ReflexEndpoints:
 
     async def test(self, request: Request) -> Reply:
         """POST reflex-test"""
-        _check_administrator(request)
+        request.require_administrator("reflexes are")
         request.query()
         asked = await request.json(TrialRequest)
         user = asked.user if asked.user is not None else request.user
@@ -89,15 +88,10 @@ class ReflexEndpoints:
 
     async def restart(self, request: Request) -> Reply:
         """POST reflex-libraries/{name}/restart"""
-        _check_administrator(request)
+        request.require_administrator("reflexes are")
         request.query()
         if not self._reflexes.restart(request.name):
             known = [library["name"] for library in self._reflexes.libraries()]
             raise no_such("library with a process", request.name, known)
         request.audit(operator_audit.RESTARTED, "reflex libraries", request.name)
         return NO_CONTENT
-
-
-def _check_administrator(request: Request) -> None:
-    if not request.access.is_admin(request.client.identity):
-        raise Refused("not-allowed", "reflexes are for administrators", right="administer")

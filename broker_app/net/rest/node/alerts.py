@@ -59,7 +59,7 @@ class AlertEndpoints:
 
     async def page(self, request: Request) -> Reply:
         """GET alerts: those that are open, the worst first; then those that ended, the newest first"""
-        _require_administrator(request)
+        request.require_administrator("alerts are")
         query = request.query(("limit", "after", "state"))
         limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
         start = whole_number(query, "after", 0, 0, 10**6)
@@ -72,7 +72,7 @@ class AlertEndpoints:
     async def acknowledge(self, request: Request) -> Reply:
         """POST alerts/{id}/acknowledge: an operator works on it"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("alerts are")
         body = await request.json(Acknowledgement, required=False)
         _check_reason(body.reason)
         alert = self._open(request)
@@ -83,7 +83,7 @@ class AlertEndpoints:
     async def silence(self, request: Request) -> Reply:
         """POST alerts/{id}/silence: no notifications for a while, of it and of later ones"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("alerts are")
         body = await request.json(Silence)
         _check_reason(body.reason)
         if not 0 <= body.for_s <= MAX_SILENT_S:
@@ -108,11 +108,6 @@ class AlertEndpoints:
 
     def _audit(self, request: Request, action: str, alert: Alert, reason: str, **facts: float) -> None:
         request.audit(action, "alerts", f"{alert.rule}/{alert.subject}", reason=reason, **facts)
-
-
-def _require_administrator(request: Request) -> None:
-    if not request.access.is_admin(request.client.identity):
-        raise Refused("not-allowed", "alerts are for administrators", right="administer")
 
 
 def _check_reason(reason: str) -> None:

@@ -8,13 +8,12 @@ from typing import Protocol
 
 import msgspec
 
-from broker_app.base.refused import Refused
 from broker_app.core.destination import QUEUE
 from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport, TakeoverReport
 from broker_app.features.cluster.status import (
-    HOW_TO_MAKE_ONE,
     Facts,
     consumers_of,
+    no_cluster,
     status,
     status_of_link,
     status_of_takeover,
@@ -109,7 +108,7 @@ class ClusterEndpoints:
     async def take_over(self, request: Request) -> Reply:
         """POST cluster/takeover: this broker takes over from a member (imqcmd takeover bkr)"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("the cluster is")
         order = await request.json(TakeoverOrder)
         if len(order.reason) > MAX_REASON or not (order.reason.isprintable() or not order.reason):
             raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
@@ -120,17 +119,8 @@ class ClusterEndpoints:
         return json_reply(status_of_takeover(done))
 
     def _report(self, request: Request) -> ClusterReport:
-        _require_administrator(request)
+        request.require_administrator("the cluster is")
         report = self._read()
         if report is None:
-            raise Refused(
-                "not-found",
-                f"this broker is in no cluster; start it as one of several, such as `{HOW_TO_MAKE_ONE}`, "
-                "with the same MOM_CLUSTER_SECRET at each",
-            )
+            raise no_cluster()
         return report
-
-
-def _require_administrator(request: Request) -> None:
-    if not request.access.is_admin(request.client.identity):
-        raise Refused("not-allowed", "the cluster is for administrators", right="administer")

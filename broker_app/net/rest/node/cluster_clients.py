@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
 from broker_app.features.cluster.client_reports import (
     ClientReport,
@@ -16,7 +15,7 @@ from broker_app.features.cluster.client_reports import (
     RebalanceReport,
     Rebalancing,
 )
-from broker_app.features.cluster.status import HOW_TO_MAKE_ONE
+from broker_app.features.cluster.status import no_cluster
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
@@ -90,7 +89,7 @@ class ClusterClientEndpoints:
     async def rebalance(self, request: Request) -> Reply:
         """POST cluster/rebalance: this broker's surplus of clients is asked to go to others"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("the clients of a cluster are")
         order = await request.json(RebalanceOrder, required=False)
         clients = self._find(request)
         begun = None
@@ -102,12 +101,10 @@ class ClusterClientEndpoints:
         return json_reply({**report, "dry_run": order.dry_run}, 202 if begun is not None else 200)
 
     def _find(self, request: Request) -> ClusterClients:
-        _require_administrator(request)
+        request.require_administrator("the clients of a cluster are")
         clients = self._read()
         if clients is None:
-            raise Refused(
-                "not-found", f"this broker is in no cluster; start it as one of several: `{HOW_TO_MAKE_ONE}`"
-            )
+            raise no_cluster()
         return clients
 
 
@@ -133,8 +130,3 @@ def _shown(one: Rebalancing) -> Facts:
     ended = rfc3339(one.ended) if one.ended is not None else None
     facts: Facts = msgspec.to_builtins(one)
     return {**facts, "began": rfc3339(one.began), "ended": ended}
-
-
-def _require_administrator(request: Request) -> None:
-    if not request.access.is_admin(request.client.identity):
-        raise Refused("not-allowed", "the clients of a cluster are for administrators", right="administer")

@@ -11,7 +11,7 @@ from broker_app.base.refused import Refused
 from broker_app.features.cluster.change_record import MOST, MOST_DELETED, MOST_VALUE_BYTES, Entry
 from broker_app.features.cluster.keeper import KeeperResult
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.status import HOW_TO_MAKE_ONE
+from broker_app.features.cluster.status import no_cluster
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
@@ -114,7 +114,7 @@ class ClusterRecordEndpoints:
     async def change_keeper(self, request: Request) -> Reply:
         """PUT cluster/keeper: another broker gives the versions (imqcmd changemaster)"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("the change record is")
         order = await request.json(KeeperOrder)
         record = self._record(request)
         result = await record.change_keeper(order.broker)
@@ -124,15 +124,8 @@ class ClusterRecordEndpoints:
         return json_reply({"result": result.value, "keeper": record.propagation.keeper})
 
     def _record(self, request: Request) -> ReplicatedRecord:
-        _require_administrator(request)
+        request.require_administrator("the change record is")
         record = self._read()
         if record is None:
-            raise Refused(
-                "not-found", f"this broker is in no cluster; start it as one of several: `{HOW_TO_MAKE_ONE}`"
-            )
+            raise no_cluster()
         return record
-
-
-def _require_administrator(request: Request) -> None:
-    if not request.access.is_admin(request.client.identity):
-        raise Refused("not-allowed", "the change record is for administrators", right="administer")

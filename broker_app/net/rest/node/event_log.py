@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from broker_app.base.refused import Refused
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
@@ -19,8 +18,7 @@ class EventLogEndpoint:
 
     async def page(self, request: Request) -> Reply:
         """GET events: the newest first"""
-        if not request.access.is_admin(request.client.identity):
-            raise Refused("not-allowed", "the event log is for administrators", right="administer")
+        request.require_administrator("the event log is")
         query = request.query(("limit", "after", "kind", "name"))
         limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
         before = whole_number(query, "after", 0, 1, 10**15 - 1) if "after" in query else None

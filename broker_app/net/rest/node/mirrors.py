@@ -124,7 +124,7 @@ class MirrorEndpoints:
     async def all(self, request: Request) -> Reply:
         """GET mirrors: the status of this broker's mirrors; empty where the journal is not shared"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("mirrors are")
         if self._mirror is None:
             return json_reply({"items": []})
         await self._mirror.refresh()
@@ -133,7 +133,7 @@ class MirrorEndpoints:
     async def one(self, request: Request) -> Reply:
         """GET mirrors/{name}"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("mirrors are")
         mirror = self._find(request)
         await mirror.refresh()
         return json_reply(mirror.status())
@@ -141,7 +141,7 @@ class MirrorEndpoints:
     async def switch_over(self, request: Request) -> Reply:
         """POST mirrors/{name}/switchover: another broker takes over, without loss"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("mirrors are")
         body = await request.json(Switchover, required=False)
         mirror = self._find(request)
         _check_reason(body.reason)
@@ -158,7 +158,7 @@ class MirrorEndpoints:
     async def take_over(self, request: Request) -> Reply:
         """POST mirrors/{name}/takeover: at a standby, by force; what only its holder has in memory is lost"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("mirrors are")
         body = await request.json(ForcedTakeover)
         mirror = self._find(request)
         _check_reason(body.reason)
@@ -181,7 +181,7 @@ class MirrorEndpoints:
     async def pause(self, request: Request) -> Reply:
         """POST mirrors/{name}/pause: no standby takes over by itself until the pause ends"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("mirrors are")
         body = await request.json(PauseOrder)
         mirror = self._find(request)
         _check_reason(body.reason)
@@ -195,7 +195,7 @@ class MirrorEndpoints:
     async def resume(self, request: Request) -> Reply:
         """POST mirrors/{name}/resume: standbys take over again"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("mirrors are")
         mirror = self._find(request)
         await mirror.resume()
         request.audit(operator_audit.RESUMED, "mirrors", mirror.name)
@@ -204,7 +204,7 @@ class MirrorEndpoints:
     async def drill(self, request: Request) -> Reply:
         """POST mirrors/{name}/drill: a standby tries what a takeover needs, and takes nothing"""
         request.query()
-        _require_administrator(request)
+        request.require_administrator("mirrors are")
         began = time.monotonic()
         checks = await self._find(request).drill()
         return json_reply(
@@ -227,11 +227,6 @@ class MirrorEndpoints:
 
 def _counted(number: int | None) -> str:
     return "an unknown number" if number is None else str(number)
-
-
-def _require_administrator(request: Request) -> None:
-    if not request.access.is_admin(request.client.identity):
-        raise Refused("not-allowed", "mirrors are for administrators", right="administer")
 
 
 def _check_reason(reason: str) -> None:
