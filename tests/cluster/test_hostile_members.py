@@ -28,7 +28,9 @@ SETTINGS = must_be_equal(Config())
 STRANGER = "this port is for brokers of the cluster"
 _WRONG = "the other broker has another secret; set MOM_CLUSTER_SECRET to the same value at all brokers"
 #: seconds for which the broker may hold up others on a quiet machine
-_BLOCKED_S = 0.05
+_BUSY_S = 0.05
+#: it may wait for memory besides, of which a busy machine has little
+_BLOCKED_S = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,7 @@ async def check_harmless(broker: NodeProcess) -> None:
     """Check that a broker works on, and that nothing held up others."""
     async with broker.rest() as http:
         found = (await http.get("/stats")).json()["node"]
+    assert found["loop_busy_1m_s"] < patient(_BUSY_S)
     assert found["loop_blocked_1m_s"] < patient(_BLOCKED_S)
     assert "Traceback" not in broker.log
 
