@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import ssl
+import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Self, Unpack
 
@@ -253,7 +254,8 @@ class Client:
         self._numbers = itertools.count(1)
         self._listener = listener
         self._exception_listener = exception_listener
-        self._event_streams: list[EventStream] = []
+        #: those that are still read
+        self._event_streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
         self._wait_connected = wait_connected
         self._keeper = keeper = ConnectionKeeper(search, timing, self._notify)
         activity = Activity()
@@ -315,7 +317,7 @@ class Client:
         """The events of the connection from now on, to be iterated; `listener` is called with the same."""
         stream = EventStream()
         if self._keeper.ended_with is None:
-            self._event_streams.append(stream)
+            self._event_streams.add(stream)
         else:
             stream.end()
         return stream

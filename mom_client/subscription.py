@@ -68,6 +68,11 @@ class Subscription:
     async def __aexit__(self, *exception: object) -> None:
         await self._owner.stop(self)
 
+    async def drain(self) -> None:
+        """Receive nothing new. What was received before can still be iterated, and settled: messages of a
+        topic without a durable name excepted, which cannot wait. Raises Refused or ConnectionLost."""
+        await self._owner.drain(self)
+
     def __aiter__(self) -> Self:
         return self
 
@@ -162,6 +167,15 @@ class Subscriptions:
         if self._by_id.pop(subscription.id, None) is not None and self._frame_sender.keeper.connected:
             with contextlib.suppress(ClientError):
                 await self._frame_sender.send_command(wire.UNSUBSCRIBE, {"id": subscription.id})
+
+    async def drain(self, subscription: Subscription) -> None:
+        """Unsubscribe, and leave what was delivered with this connection to be settled."""
+        if subscription.id in self._by_id:
+            # What comes before the receipt is still for the subscription.
+            unsubscribe = {"id": subscription.id, "keep-unsettled": "true"}
+            await self._frame_sender.send_command(wire.UNSUBSCRIBE, unsubscribe)
+            self._by_id.pop(subscription.id, None)
+            subscription.end()
 
     def abandon(self, subscription: Subscription) -> None:
         """Unsubscribe from messages that the application does not take."""

@@ -66,6 +66,25 @@ async def test_many_at_once(url: str, queue: str) -> None:
                 await message.ack()
 
 
+async def test_a_drained_subscription_settles_what_it_has_and_receives_nothing_new(
+    url: str, queue: str
+) -> None:
+    async with connect(url) as mom, mom.subscribe(queue, credit=2) as messages:
+        await mom.send(queue, b"1")
+        await mom.send(queue, b"2")
+        await mom.send(queue, b"3")
+        taken = await messages.get(patient(10))
+        await messages.drain()
+        await taken.ack(confirm=True)
+        rest = [message async for message in messages]
+        assert [message.body for message in rest] == [b"2"]
+        await rest[0].ack(confirm=True)
+        async with mom.subscribe(queue) as others:
+            left = await others.get(patient(10))
+            assert (left.body, left.attempt) == (b"3", 1)
+            await left.ack(confirm=True)
+
+
 async def test_large_bodies(url: str, queue: str) -> None:
     body = bytes(range(256)) * 4096 * 4
     async with connect(url) as mom, mom.subscribe(queue) as messages:

@@ -134,6 +134,27 @@ async def test_after_unsubscribe_an_acknowledgement_settles_nothing_and_ends_not
     assert b"goes on" in await client.frame()
 
 
+async def test_an_unsubscribe_that_keeps_what_is_unsettled_delivers_nothing_new(broker: SmallBroker) -> None:
+    client, messages = await held(broker, 2)
+    await client.ask(b"UNSUBSCRIBE\nid:1\nkeep-unsettled:true\nreceipt:u\n\n\0")
+    await sent(await broker.client(), b"new", destination=b"/queue/a")
+    queue = broker.engine.broker.destinations.queues["/queue/a"]
+    for left, message in zip((1, 0), messages, strict=True):
+        answer = await client.ask(b"ACK\nid:%b\nreceipt:r\n\n\0" % header(message, b"ack"))
+        assert answer.startswith(b"RECEIPT\nreceipt-id:r")
+        assert (queue.depth, queue.unsettled) == (1, left)
+
+
+async def test_what_an_unsubscribe_kept_returns_when_the_connection_ends(broker: SmallBroker) -> None:
+    client, _ = await held(broker, 1)
+    await client.ask(b"UNSUBSCRIBE\nid:1\nkeep-unsettled:true\nreceipt:u\n\n\0")
+    await client.ask(b"DISCONNECT\nreceipt:d\n\n\0")
+    await client.ended()
+    other = await broker.client()
+    await other.ask(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nreceipt:s\n\n\0")
+    assert b"\nredelivered:true" in await other.frame()
+
+
 async def test_a_later_message_can_be_acknowledged_by_its_message_id_too(broker: SmallBroker) -> None:
     client, (message,) = await held(broker, 1)
     await client.ask(b"NACK\nid:%b\n\n\0" % header(message, b"message-id"))

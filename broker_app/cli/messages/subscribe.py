@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
@@ -230,16 +229,14 @@ async def _receive_exactly(
     """Receive exactly `count` messages. One more would be returned, which counts as a delivery attempt.
 
     The broker delivers as many as were settled plus the credit. So the last ones, as many as the credit, are
-    settled only after all have arrived.
+    settled only after all have arrived, and the broker delivers nothing more.
     """
     import asyncio
 
     credit = options["credit"] if options["credit"] < count else 1
     limited: _SubscribeOptions = {**options, "credit": credit}
     held: list[tuple[Message, bool]] = []
-    async with contextlib.AsyncExitStack() as subscribed:
-        subscription = client.subscribe(where, ack="client-individual", **limited)
-        messages = await subscribed.enter_async_context(subscription)
+    async with client.subscribe(where, ack="client-individual", **limited) as messages:
         listening()
         for number in range(1, count + 1):
             message = await anext(messages)
@@ -249,8 +246,8 @@ async def _receive_exactly(
             else:
                 held.append((message, done))
             if number == count:
-                # Started together they are sent in one write: nothing is delivered in between.
-                await asyncio.gather(*(_settle(*one) for one in held), subscribed.aclose())
+                await messages.drain()
+                await asyncio.gather(*(_settle(*one) for one in held))
             if ack is Ack.auto:
                 await take(message)
 

@@ -195,7 +195,13 @@ _OF_CLIENTS: Final = {
     frame.SUBSCRIBE: _Frame("Subscribe to a destination", _SUBSCRIBE, ("destination",)),
     frame.UNSUBSCRIBE: _Frame(
         "End a subscription",
-        {"id": TEXT, "destination": TEXT, "durable-name": TEXT, "delete": _BOOLEAN},
+        {
+            "id": TEXT,
+            "destination": TEXT,
+            "durable-name": TEXT,
+            "delete": _BOOLEAN,
+            "keep-unsettled": {**_BOOLEAN, "description": "true: what was delivered can still be settled"},
+        },
     ),
     frame.ACK: _Frame("Acknowledge a message", _SETTLE),
     frame.NACK: _Frame("Return a message", _NACK),

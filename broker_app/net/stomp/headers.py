@@ -125,6 +125,11 @@ def requeue(headers: Mapping[str, str]) -> bool:
     return _flag(headers, "requeue", True)
 
 
+def keep_unsettled(headers: Mapping[str, str]) -> bool:
+    """Return True if an UNSUBSCRIBE leaves what is unsettled with its connection."""
+    return _flag(headers, "keep-unsettled", False)
+
+
 def ack_mode(headers: Mapping[str, str]) -> str:
     mode = headers.get("ack", AUTO)
     if mode not in ACK_MODES:

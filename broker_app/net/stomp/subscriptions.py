@@ -153,7 +153,9 @@ class Subscriptions:
             self._parser.forget()
         if subscription is not None:
             conversation.note(client_events.UNSUBSCRIBED, subscription.address)
-        conversation.submit(c.Unsubscribe(conversation.peer, id, frame.receipt, forget=forget is not None))
+        keep = headers.keep_unsettled(given)
+        command = c.Unsubscribe(conversation.peer, id, frame.receipt, keep, forget=forget is not None)
+        conversation.submit(command)
 
     def _delete(self, name: str, receipt: bytes | None) -> None:
         """Delete a durable subscription; the core checks whose it is."""
