@@ -106,6 +106,9 @@ class Member:
     def receive_unused(self, link: Link, frame: f.AskUnused | f.Unused) -> None:
         raise AssertionError("no queue is without use here")
 
+    def receive_reload(self, link: Link, frame: f.Reload | f.Reloaded) -> None:
+        raise AssertionError("there is no central file here")
+
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         raise AssertionError("there are no channels here")
 

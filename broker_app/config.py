@@ -470,6 +470,8 @@ class Config:
 
     #: where each value is from that is no default: a variable, or FILE:LINE
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    #: the values of the central file that are in effect, by the name of their setting
+    central: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     #: how many journals of this broker others of its enhanced cluster have taken over; not a setting
     journal_generation: int = 0
 
@@ -546,6 +548,7 @@ def load(
     wrong: list[str] = []
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
+    of_central: dict[str, Any] = {}
     for setting in settings():
         try:
             text = _text_of(setting, given)
@@ -562,7 +565,7 @@ def load(
             if name not in values:
                 values[name], sources[name] = of_file.value, of_file.source
         if values.get("cluster_url") is not None:
-            wrong += _add_central(central(values["cluster_url"]), values, sources)
+            wrong += _add_central(central(values["cluster_url"]), values, sources, of_central)
     except ConfigError as error:
         wrong.append(str(error))
     contradictions = (*roles.faults(values), *cluster_addresses.faults(values), *_filter_faults(values))
@@ -570,7 +573,7 @@ def load(
     if wrong:
         raise ConfigError("\n".join(wrong))
     values = {**roles.defaults(values.get("role", roles.MAIN)), **values}
-    return Config(**values, sources=MappingProxyType(sources))
+    return Config(**values, sources=MappingProxyType(sources), central=MappingProxyType(of_central))
 
 
 def _filter_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -581,9 +584,13 @@ def _filter_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _add_central(
-    central: Iterable[CentralValue], values: dict[str, Any], sources: dict[str, str]
+    central: Iterable[CentralValue],
+    values: dict[str, Any],
+    sources: dict[str, str],
+    used: dict[str, Any],
 ) -> Iterator[str]:
-    """Add the values of the central file below those that are given; the errors in them."""
+    """Add the values of the central file below those that are given, and to those that are `used`; the errors
+    in them."""
     table = {setting.name: setting for setting in settings()}
     for name, text, source in central:
         try:
@@ -597,6 +604,7 @@ def _add_central(
             continue
         else:
             values[name] = value
+        used[name] = value
         sources.setdefault(name, source)
 
 

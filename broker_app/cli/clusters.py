@@ -47,6 +47,9 @@ _TAKEOVERS = (
 )  # fmt: skip
 #: seconds for a takeover that was ordered
 _TAKEOVER_S = 70.0
+#: seconds in which all brokers have read the central file
+_RELOAD_S = 40.0
+_RELOADED = ("broker", "property", "result", "running", "file", "error")
 _CONSUMERS = ("address", "broker", "consumers", "credit", "selector")
 
 
@@ -166,6 +169,30 @@ def takeover(
 
 
 @app.command()
+def reload(ctx: typer.Context) -> None:
+    """Read the central file again, here and at all brokers that are linked (imqcmd reload cls).
+
+    The list of brokers, and settings that can be changed while a broker runs, are used at once; others are
+    refused with both values, and used after `mom broker restart`. Exit code 1 if any was refused, or a broker
+    did not get the order.
+    """
+    given = invocation.of(ctx)
+    found = given.rest().call("POST", "/cluster/reload", wait_s=_RELOAD_S)
+    if is_machine_format(given):
+        given.output.facts(found)
+    else:
+        given.output.rows(_RELOADED, [row for one in found["brokers"] for row in _rows_of_reload(one)])
+    wrong = [one["broker"] for one in found["brokers"] if one["refused"] or one["error"]]
+    if wrong or found["not_linked"]:
+        missed = f"; not linked: {', '.join(found['not_linked'])}" if found["not_linked"] else ""
+        raise Failure(
+            FAILED,
+            f"the central file is not in use everywhere; refused by {', '.join(wrong) or 'none'}{missed}",
+            fix="restart those one after the other, `mom broker restart NAME`, or change the file back",
+        )
+
+
+@app.command()
 def changemaster(
     ctx: typer.Context,
     broker: Annotated[str, typer.Argument(help="name of the broker that is to be the keeper")],
@@ -177,6 +204,14 @@ def changemaster(
     given = invocation.of(ctx)
     found = given.rest().call("PUT", "/cluster/keeper", {"broker": broker})
     given.output.say(f"{found['result']}: {found['keeper']} is the keeper")
+
+
+def _rows_of_reload(one: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The settings that the central file has changed at one broker, or one row without any."""
+    results = (("applied", one["applied"]), ("needs a restart", one["refused"]))
+    rows = [{"broker": one["broker"], "result": what, **changed} for what, all in results for changed in all]
+    nothing = "failed" if one["error"] else "as before"
+    return rows or [{"broker": one["broker"], "result": nothing, "error": one["error"]}]
 
 
 def _enhanced(given: invocation.Invocation) -> Mapping[str, Any]:

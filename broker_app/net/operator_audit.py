@@ -26,6 +26,8 @@ ACTIVATED, DEACTIVATED, DEREGISTERED = "activated", "deactivated", "deregistered
 SHUT_DOWN, QUIESCED, UNQUIESCED = "shut down", "quiesced", "unquiesced"
 #: of the change record of a cluster, and of its keeper
 RESTORED, COMPACTED, CHANGED = "restored", "compacted", "changed"
+#: of its central file
+RELOADED = "reloaded"
 #: of the clients of a broker in a cluster
 REBALANCED = "rebalanced"
 #: origins of REST requests: a browser session is the console

@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -50,6 +51,7 @@ from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.broker_notices import BrokerNotices
 from broker_app.node.browser_sessions import BrowserSessions
+from broker_app.node.central_settings import SettingsSource
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.node.features.cluster import Membership
@@ -116,6 +118,7 @@ class Node:
         make_poster: Callable[[], Poster] | None = None,
         reflexes: Sequence[Declaration] = (),
         configuration: Configuration | None = None,
+        settings: SettingsSource | None = None,
         *,
         can_restart: bool = False,
     ) -> None:
@@ -130,6 +133,7 @@ class Node:
             make_poster=make_poster,
         )
         self._configuration = configuration
+        self._settings = settings
         config = overridden(config, logins.policy.broker)
         self.loop = loop = asyncio.get_running_loop()
         #: set when the node must end because of an error
@@ -333,7 +337,10 @@ class Node:
         if cluster is None:
             return self._given
         epoch = self._shared.taken.journal.epoch if self._shared is not None else None
-        membership = Membership(cluster, ports, self._certificates, self._configuration, epoch)
+        membership = Membership(
+            *(cluster, ports, self._certificates, self._configuration, epoch),
+            *(self._settings, lambda: self._started_with, self._use_settings),
+        )
         return self._given._replace(membership=membership)
 
     def _operation(self, parts: Parts, telemetry: Telemetry, store: StoreUsage) -> OperationFeature:
@@ -505,6 +512,12 @@ class Node:
         except Exception as error:
             internal_errors.note("a WebSocket", error)
             raise
+
+    def _use_settings(self, changes: Mapping[str, Any]) -> Config:
+        """Replace settings, below those of the policy, from now on; returns them all."""
+        self._started_with = replace(self._started_with, **changes)
+        self._services.policy.settings_changed(self._started_with)
+        return self._started_with
 
     def reload(self, policy: Policy) -> None:
         """Use another policy; `wait_policy` returns when it is applied to what had begun before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 
 from broker_app.base.refused import Refused
 from broker_app.config import Config, overridden
@@ -11,6 +12,7 @@ from broker_app.core.commands import Reconfigure
 from broker_app.engine import Engine
 from broker_app.net.auth.login import Logins
 from broker_app.net.json import JsonServer
+from broker_app.net.policy.destination_settings import Destinations, node_values
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestApi
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -73,6 +75,13 @@ class PolicyFollower:
         self._json.policy_changed()
         self._rest.policy_changed()
         self._pending.set()
+
+    def settings_changed(self, started_with: Config) -> None:
+        """Use other settings of the node, below those of the policy."""
+        self._started_with = started_with
+        policy = self._logins.policy
+        values = node_values(overridden(started_with, policy.broker))
+        self.reload(replace(policy, destinations=Destinations(policy.destinations.rows, values)))
 
     def restart_bridges(self, version: int | None) -> None:
         """Restart all bridges when the policy of `version` is applied; None: the present one."""

@@ -30,6 +30,7 @@ from broker_app.net.server.listeners import Listeners, Ports, ports_of
 from broker_app.net.server.serve import serve
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
+from broker_app.node.central_settings import SettingsSource
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.node.features.mirrors import Shared
 from broker_app.node.node import AuditLog, Node
@@ -57,7 +58,8 @@ class Site:
     `document` is the OpenAPI document. `pipeline` has what jobs of the pipeline have reported,
     `make_poster` makes what sends the requests of webhooks, None for an HTTP client, and `reflexes` are those
     of the file, which was read once: a takeover must not fail because of a file that was changed since.
-    `configuration` is that which brokers of a cluster change.
+    `configuration` is that which brokers of a cluster change, and `settings` are those of the process, for a
+    central file that is read again.
     `can_restart` is True if the process is started again when `run` returns True.
     """
 
@@ -70,6 +72,7 @@ class Site:
     make_poster: Callable[[], Poster] | None = None
     reflexes: Sequence[Declaration] = ()
     configuration: Configuration | None = None
+    settings: SettingsSource | None = None
     can_restart: bool = False
 
 
@@ -263,6 +266,7 @@ class Process:
             make_poster=site.make_poster,
             reflexes=site.reflexes,
             configuration=site.configuration,
+            settings=site.settings,
             can_restart=site.can_restart,
         )
         ports = ports_of(listeners)

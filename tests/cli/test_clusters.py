@@ -14,8 +14,11 @@ from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK, USAGE
 from broker_app.core.commands import Publish
 from broker_app.core.message import Envelope
 from broker_app.core.model import InnerReceiver, Peer
+from broker_app.features.cluster.central_reload import BrokerReload
 from broker_app.features.cluster.change_record import DESTINATION, Change
+from broker_app.features.cluster.frames import ChangedSetting
 from broker_app.features.cluster.replicated_record import KeeperSettings
+from broker_app.net.operator_audit import RELOADED
 from tests.cli.conftest import CommandLine, Result
 from tests.rest.conftest import Rest
 from tests.rest.test_cluster_record import a_record
@@ -119,6 +122,27 @@ async def test_the_change_record_is_listed_backed_up_restored_and_compacted(
     refused = await served.mom("changemaster", "b2")
     assert "NOT_ALLOWED: only the present keeper" in refused.err
     await record.stop()
+
+
+async def test_reload_shows_what_each_broker_did_with_the_central_file(served: Served) -> None:
+    limit, size = ChangedSetting("max_messages", "0", "9"), ChangedSetting("max_body_bytes", "64", "32")
+    served.rest.cluster = a_report(a_link("b2"))
+    served.rest.reloads = [BrokerReload(broker="b1", applied=[limit]), BrokerReload(broker="b2")]
+    found = await served.mom("reload")
+    assert (found.code, found.rows[1:]) == (
+        OK,
+        [["b1", "max_messages", "applied", "0", "9", ""], ["b2", "", "as before", "", "", ""]],
+    )
+    served.rest.cluster = a_report(a_link("b2"), a_link("b3", state="connecting"))
+    served.rest.reloads = [BrokerReload(broker="b1", refused=[size]), BrokerReload(broker="b2", error="x:1: no")]
+    found = await served.mom("reload")
+    assert (found.code, found.rows[1:]) == (
+        FAILED,
+        [["b1", "max_body_bytes", "needs a restart", "64", "32", ""], ["b2", "", "failed", "", "", "x:1: no"]],
+    )
+    assert "refused by b1, b2; not linked: b3" in found.err
+    reloads = [action for action in served.rest.actions.take() if action.action == RELOADED]
+    assert [(action.operator.user, action.facts["brokers"]) for action in reloads] == [("alice", 2)] * 2
 
 
 async def test_an_enhanced_cluster_is_shown_with_its_members_and_takeovers(served: Served) -> None:

@@ -22,6 +22,7 @@ from broker_app.engine import Engine
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
+from broker_app.features.cluster.central_reload import BrokerReload
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, TakeoverReport
 from broker_app.features.services.registry import ServiceRegistry
@@ -166,6 +167,8 @@ class Rest:
         #: takeovers that were ordered: member, user, whether by force
         self.takeovers: list[tuple[str, str, bool]] = []
         self.record: ReplicatedRecord | None = None
+        #: what each broker does when the central file is read again
+        self.reloads: list[BrokerReload] = []
         self.now = 1_750_000_000.0
         self.pipeline = FakePipeline()
         self.parts = Parts(
@@ -234,6 +237,9 @@ class Rest:
             result="complete", messages=3, lost="nothing",
         )  # fmt: skip
 
+    async def reload(self) -> list[BrokerReload]:
+        return self.reloads
+
     def _features(self, *, shared: bool) -> Features:
         """Those of a node; bridges and the cluster are what a test sets."""
         features = Features(self.parts, Given(pipeline=self.pipeline))
@@ -246,6 +252,7 @@ class Rest:
         features.cluster.report = lambda *, interest=True: self.cluster  # type: ignore[method-assign]
         features.cluster.record = lambda: self.record  # type: ignore[method-assign]
         features.cluster.take_over = self.take_over  # type: ignore[method-assign]
+        features.cluster.reload = self.reload  # type: ignore[method-assign]
         stages = StageStore(self.parts.config.data / "bulk", 1 << 30)
         self.bulk = features.bulk.commits = BatchCommits(self.engine, stages, shared=shared)
         return features

@@ -14,12 +14,14 @@ import os
 import pickle
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvloop
 
-from broker_app.config import Config
+from broker_app.config import PREFIX, Config
+from broker_app.features.cluster import settings as cluster_settings
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
@@ -70,6 +72,22 @@ def _become(order: Order, lifeline: int) -> int:
     return 0
 
 
+class _Variables:
+    """The settings of an order as variables, below which there is a central file."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._environment = {
+            f"{PREFIX}{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
+            for name, value in values.items()
+        }
+
+    def read(self) -> Config:
+        return cluster_settings.load(self._environment)
+
+    def use(self, changes: Mapping[str, Any]) -> None:
+        """The node itself has them."""
+
+
 def _app(running: node.Node) -> Any:
     """The REST API and WebSockets of a node."""
 
@@ -95,10 +113,11 @@ async def _serve(order: Order, lifeline: int, answers: int) -> None:
     async def keep(actions: OperatorActions) -> None:
         await never(actions)
 
-    config = Config(**order.settings)
+    source = _Variables(order.settings) if "cluster_url" in order.settings else None
+    config = source.read() if source is not None else Config(**order.settings)
     reflexes = cnf.read(config.reflex_file) if config.reflex_file is not None else []
     with bound(config) as listeners:
-        site = Site(app=_app, follow=never, keep=keep, reflexes=reflexes)
+        site = Site(app=_app, follow=never, keep=keep, reflexes=reflexes, settings=source)
         await run(config, logins, listeners, site, ready=ready)
 
 

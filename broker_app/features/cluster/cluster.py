@@ -20,6 +20,7 @@ from broker_app.core.interest import Want
 from broker_app.core.outcome import Event, InterestChanged
 from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
+from broker_app.features.cluster.central_reload import CentralReload
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.multicast import Multicast
@@ -135,6 +136,10 @@ class Cluster:
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
         #: the change record, once the node has started it
         self.record: ReplicatedRecord | None = None
+        #: reads the central file again; None without one
+        self.central: CentralReload | None = None
+        #: the brokers that the settings of this one name
+        self._listed = settings.brokers
 
     # ------------------------------------------------------------------ start and stop
 
@@ -162,6 +167,8 @@ class Cluster:
             await self._tls_server.wait_closed()
         if self._multicast is not None:
             await self._multicast.stop()
+        if self.central is not None:
+            await self.central.stop()
         await self.members.stop()
         for link in [*self._strangers, *self.members.links()]:
             link.close(stopped())
@@ -279,6 +286,8 @@ class Cluster:
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
         self._unused_queues.ended(link)
+        if self.central is not None:
+            self.central.ended(link)
         if self.calls is not None:
             self.calls.link_ended(link)
         name = link.broker.name if link.broker is not None else ""
@@ -318,6 +327,22 @@ class Cluster:
             self._unused_queues.asked(link, frame)
         else:
             self._unused_queues.answered(link, frame)
+
+    def receive_reload(self, link: Link, frame: f.Reload | f.Reloaded) -> None:
+        """Carry out the order of another broker to read the central file, or take the answer to one."""
+        if self.central is None:
+            if isinstance(frame, f.Reload):
+                link.send(f.Reloaded(frame.number, error="it has no central file (cluster_url)"))
+        elif isinstance(frame, f.Reload):
+            self.central.asked(link, frame)
+        else:
+            self.central.answered(link, frame)
+
+    def list_brokers(self, addresses: tuple[str, ...]) -> None:
+        """Connect to the brokers of another list, and to those that only the former one has no more. Their
+        links, if they are up, stay."""
+        self.members.relist(self._listed, addresses)
+        self._listed = addresses
 
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         """Take what an application at another broker sends to one here."""

@@ -29,6 +29,9 @@ DELIVERY_BYTES: Final = 100
 MOST_MESSAGES: Final = USUAL_BYTES // DELIVERY_BYTES + 1
 MOST_SETTLED: Final = 10_000
 MOST_FAILED: Final = 200
+#: settings that a central file may change, and characters of a value of one, as it is shown
+MOST_CHANGED: Final = 200
+MOST_SHOWN: Final = 1_000
 _LENGTH = struct.Struct("!I")
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 #: milliseconds since 1970
@@ -122,6 +125,30 @@ class Unused(_Frame):
 
     number: int
     addresses: Annotated[list[str], msgspec.Meta(max_length=MOST_UNUSED)]
+
+
+class Reload(_Frame):
+    """Asks to read the central file again."""
+
+    number: int
+
+
+class ChangedSetting(msgspec.Struct, array_like=True, frozen=True):
+    """A setting with its value so far and that of the central file."""
+
+    name: Annotated[str, msgspec.Meta(max_length=100)]
+    running: Annotated[str, msgspec.Meta(max_length=MOST_SHOWN)]
+    file: Annotated[str, msgspec.Meta(max_length=MOST_SHOWN)]
+
+
+class Reloaded(_Frame):
+    """The answer to the order of that number: settings that were changed, and those that need a restart; or
+    the error in the file."""
+
+    number: int
+    applied: Annotated[list[ChangedSetting], msgspec.Meta(max_length=MOST_CHANGED)] = []
+    refused: Annotated[list[ChangedSetting], msgspec.Meta(max_length=MOST_CHANGED)] = []
+    error: Annotated[str, msgspec.Meta(max_length=MOST_SHOWN)] = ""
 
 
 # ---------------------------------------------------------------------- messages
@@ -280,6 +307,8 @@ Frame = (
     | SharedUse
     | AskUnused
     | Unused
+    | Reload
+    | Reloaded
     | Subscribe
     | Credit
     | Unsubscribe

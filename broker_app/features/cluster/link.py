@@ -57,6 +57,9 @@ class LinkOwner(Protocol):
     def receive_unused(self, link: Link, frame: f.AskUnused | f.Unused) -> None:
         """Take a question, or an answer, about queues without use."""
 
+    def receive_reload(self, link: Link, frame: f.Reload | f.Reloaded) -> None:
+        """Take the order to read the central file again, or the answer to one."""
+
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         """Take what applications at the other broker send to those here."""
 
@@ -238,6 +241,8 @@ class Link(asyncio.Protocol):
                 self._owner.receive_use(self, frame)
             case f.AskUnused() | f.Unused():
                 self._owner.receive_unused(self, frame)
+            case f.Reload() | f.Reloaded():
+                self._owner.receive_reload(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)
             case f.ChannelCall() | f.ChannelAnswer() | f.ChannelHandlers():

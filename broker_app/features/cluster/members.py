@@ -45,6 +45,8 @@ class Member:
         self.since = time.time()
         #: the last one that was linked
         self.identity: f.Identity | None = None
+        #: whether it is forgotten when its link ends
+        self.is_leaving = False
         #: of links that have ended
         self.sent = self.received = self.returned = 0
 
@@ -119,6 +121,15 @@ class Members:
         """Return whether this broker connects to an address already, or never does."""
         return address in self._own or address in self._members or address in self._hidden
 
+    def relist(self, former: tuple[str, ...], addresses: tuple[str, ...]) -> None:
+        """Connect to the brokers of another list, and no more to those that only the `former` one has."""
+        for address in set(former) - set(addresses):
+            self._forget_listed(address)
+        for address in addresses:
+            if (member := self._members.get(address)) is not None:
+                member.is_leaving = False
+        self.learn(addresses)
+
     def learn(self, addresses: tuple[str, ...] | list[str]) -> None:
         """Connect to brokers that are not known yet."""
         for address in addresses:
@@ -132,6 +143,18 @@ class Members:
             self._members[address] = Member(address)
             keep = supervised(f"link to {address}", partial(self._keep, address))
             self._tasks[address] = asyncio.create_task(keep)
+
+    def _forget_listed(self, address: str) -> None:
+        """Do not connect to a broker any more; one that is linked stays until its link ends."""
+        member = self._members.get(address)
+        if member is None:
+            return
+        if member.link is not None:
+            member.is_leaving = True
+            return
+        del self._members[address]
+        if (task := self._tasks.pop(address, None)) is not None:
+            task.cancel()
 
     def _hide(self, address: str, fault: str) -> None:
         """Log once that the address of a broker is of no use here."""
@@ -194,6 +217,8 @@ class Members:
             member.reason, member.since = reason, time.time()
             if not member.address:
                 del self._members[f"~{member.name}"]
+            elif member.is_leaving:
+                self._forget_listed(member.address)
         elif dialled is not None and reason.code == "own-address":
             self._forget(dialled)
         elif dialled is not None and dialled.link is None:

@@ -35,6 +35,7 @@ from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Unreachable
 from broker_app.management.host_programs import HostPrograms
 from broker_app.management.local_access import LocalAccess
+from broker_app.management.process_settings import ProcessSettings
 from broker_app.management.shared_broker import SharedBroker
 from broker_app.management.trusted_files import make_directories, refuse_foreign
 from broker_app.management.welcome import Welcome, write_private
@@ -236,6 +237,7 @@ class Command(BaseCommand):
                 make_poster=_make_worker_poster if mom.channel_layer is not None else None,
                 reflexes=reflexes,
                 configuration=ClusterConfiguration() if mom.cluster_port is not None else None,
+                settings=ProcessSettings() if mom.cluster_url is not None else None,
                 can_restart=self.can_restart,
             )
             running = process.run(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from broker_app.base.refused import Refused
+from broker_app.config import Config
 from broker_app.features.cluster import status as cluster_status
+from broker_app.features.cluster.central_reload import BrokerReload, CentralReload
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.destination_applier import Configuration
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
@@ -20,6 +22,7 @@ from broker_app.net.rest.node.cluster_clients import ClusterClientEndpoints
 from broker_app.net.rest.node.cluster_record import ClusterRecordEndpoints
 from broker_app.net.server.listeners import Ports
 from broker_app.net.tls.certificates import Certificates
+from broker_app.node.central_settings import CentralSettings, SettingsSource
 from broker_app.node.cluster_clients import ClusterClients
 from broker_app.node.cluster_member import client_addresses, make_cluster, make_record
 from broker_app.node.cluster_notices import ClusterNotices
@@ -41,6 +44,10 @@ class Membership(NamedTuple):
     configuration: Configuration | None
     #: of the journal that the broker has in a store of an enhanced cluster
     epoch: int | None
+    #: of the process, which can be read again; of the node, and what replaces some of them
+    settings: SettingsSource | None
+    running: Callable[[], Config]
+    use: Callable[[Mapping[str, Any]], Config]
 
 
 class ClusterFeature(Feature):
@@ -83,6 +90,19 @@ class ClusterFeature(Feature):
             )
         return await self._enhanced.take_over(member, user, force=force)
 
+    async def reload(self) -> list[BrokerReload]:
+        """Read the central file again, here and at the brokers that are linked. Raises Refused."""
+        cluster = self._cluster
+        if cluster is None:
+            raise cluster_status.no_cluster()
+        if cluster.central is None:
+            raise Refused(
+                "conflict",
+                "this broker has no central file; start it with cluster_url (imq.cluster.url), or give the "
+                "order to a broker that has one",
+            )
+        return await cluster.central.everywhere([link for link in cluster.members.links() if link.is_up])
+
     def uris(self) -> Sequence[str]:
         """The addresses that clients may go to; none for a broker in no cluster."""
         return self._parts.sessions.failover_uris() if self._cluster is not None else ()
@@ -91,7 +111,7 @@ class ClusterFeature(Feature):
         """`/cluster`, its clients and its change record."""
         limits = self._parts.rest.limits
         return {
-            **ClusterEndpoints(self.report, self.take_over, limits).handlers(),
+            **ClusterEndpoints(self.report, self.take_over, self.reload, limits).handlers(),
             **ClusterClientEndpoints(self.clients, limits).handlers(),
             **ClusterRecordEndpoints(self.record, limits).handlers(),
         }
@@ -129,6 +149,12 @@ class ClusterFeature(Feature):
         self._notices = ClusterNotices(parts.events, partial(cluster.report, interest=False))
         cluster.listeners.add(self._notices.link)
         self._clients = ClusterClients(config, cluster, sessions, parts.publisher, parts.events)
+        if config.cluster_url is not None and membership.settings is not None:
+            central = CentralSettings(
+                *(membership.settings, membership.running, membership.use),
+                *(cluster, ports.cluster or 0, parts.events),
+            )
+            cluster.central = CentralReload(config.name, central.reload)
         await cluster.start(membership.listener)
         if config.cluster_id is not None and membership.epoch is not None:
             self._enhanced = EnhancedMember(

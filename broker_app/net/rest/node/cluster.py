@@ -9,6 +9,8 @@ from typing import Protocol
 import msgspec
 
 from broker_app.core.destination import QUEUE
+from broker_app.features.cluster.central_reload import BrokerReload
+from broker_app.features.cluster.frames import ChangedSetting
 from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport, TakeoverReport
 from broker_app.features.cluster.status import (
     Facts,
@@ -48,12 +50,19 @@ class TakeoverOrder(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
+#: reads the central file again everywhere. Raises Refused
+ReloadCluster = Callable[[], Awaitable[list[BrokerReload]]]
+
+
 class ClusterEndpoints:
     """Endpoints `cluster…`."""
 
-    def __init__(self, read: ReadCluster, take_over: TakeOver, limits: RestLimits) -> None:
+    def __init__(
+        self, read: ReadCluster, take_over: TakeOver, reload: ReloadCluster, limits: RestLimits
+    ) -> None:
         self._read = read
         self._take_over = take_over
+        self._reload = reload
         self._links = Listing[Facts](
             {name: itemgetter(name) for name in (*LinkReport.__struct_fields__, "health")},
             {},
@@ -82,6 +91,7 @@ class ClusterEndpoints:
             "list_cluster_links": self.links,
             "list_cluster_consumers": self.consumers,
             "take_over_member": self.take_over,
+            "reload_cluster": self.reload,
         }
 
     async def one(self, request: Request) -> Reply:
@@ -118,9 +128,32 @@ class ClusterEndpoints:
         done = await self._take_over(order.member, request.user, force=order.force)
         return json_reply(status_of_takeover(done))
 
+    async def reload(self, request: Request) -> Reply:
+        """POST cluster/reload: the central file is read again at all brokers (imqcmd reload cls)"""
+        request.query()
+        report = self._report(request)
+        done = await self._reload()
+        not_linked = [link.broker for link in report.links if link.state != "up"]
+        request.audit(operator_audit.RELOADED, "cluster", "central file", brokers=len(done))
+        return json_reply({"brokers": [_reloaded(one) for one in done], "not_linked": not_linked})
+
     def _report(self, request: Request) -> ClusterReport:
         request.require_administrator("the cluster is")
         report = self._read()
         if report is None:
             raise no_cluster()
         return report
+
+
+def _reloaded(one: BrokerReload) -> Facts:
+    """The result of one broker, with the names of what it changed."""
+    return {
+        "broker": one.broker,
+        "applied": [_changed(setting) for setting in one.applied],
+        "refused": [_changed(setting) for setting in one.refused],
+        "error": one.error,
+    }
+
+
+def _changed(setting: ChangedSetting) -> Facts:
+    return {"property": setting.name, "running": setting.running, "file": setting.file}

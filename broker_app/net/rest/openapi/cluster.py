@@ -116,6 +116,9 @@ _ENTRY: Json = {
     "value": {"type": ["object", "null"]},
 }
 
+#: a setting, its value so far, and that of the central file
+_CHANGED: Json = object_of({"property": TEXT, "running": TEXT, "file": TEXT})
+
 SCHEMAS: Json = {
     "ClusterLink": object_of(_LINK),
     "Cluster": object_of(
@@ -164,6 +167,21 @@ SCHEMAS: Json = {
     "RecordPage": object_of({"items": array_of(object_of(_ENTRY, required=())), **PAGING}),
     "RecordRestored": object_of({"changes": COUNT}),
     "RecordCompacted": object_of({"entries": COUNT, "lines": COUNT}),
+    "ClusterReloaded": object_of(
+        {
+            "brokers": array_of(
+                object_of(
+                    {
+                        "broker": TEXT,
+                        "applied": array_of(_CHANGED),
+                        "refused": array_of(_CHANGED),
+                        "error": {**TEXT, "description": "why it has changed nothing; else empty"},
+                    }
+                )
+            ),
+            "not_linked": {**array_of(TEXT), "description": "brokers that did not get the order"},
+        }
+    ),
     "KeeperOrder": object_of(
         {"broker": {**TEXT, "description": "name of the new keeper; it has to be connected"}}
     ),
@@ -222,6 +240,15 @@ PATHS: Json = {
             "Have this broker take over from a member of its enhanced cluster (imqcmd takeover bkr)",
             {"200": json_reply("it has taken over", ref("ClusterTakeover"))},
             404, 408, 409, 413, 415, 503, body=json_body("TakeoverOrder"),
+        ),
+    },
+    "/cluster/reload": {
+        "post": operation(
+            "reload_cluster",
+            "Read the central file again, here and at all brokers that are linked (imqcmd reload cls): what "
+            "can be changed while a broker runs is, other settings are `refused` until it starts again",
+            {"200": json_reply("what each broker did", ref("ClusterReloaded"))},
+            404, 409,
         ),
     },
     "/cluster/keeper": {

@@ -1,0 +1,65 @@
+"""The settings of this broker, with those of a central file that is read again while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from broker_app.config import Config
+from broker_app.features.cluster import frames as f
+from broker_app.features.cluster import settings as cluster_settings
+from broker_app.features.cluster.central_reload import Reread, compare
+from broker_app.features.cluster.cluster import Cluster
+from broker_app.telemetry.event_log import CLUSTER, EventLog
+
+_NAME: Final = "central file"
+
+
+class SettingsSource(Protocol):
+    """The settings of the process."""
+
+    def read(self) -> Config:
+        """Those that it would have after a restart. Blocks. Raises ConfigError."""
+
+    def use(self, changes: Mapping[str, Any]) -> None:
+        """Replace fields of them from now on."""
+
+
+class CentralSettings:
+    """Replaces settings by those of the central file. `running` are those that the node uses, which `use`
+    replaces and returns; the broker listens for those of its `cluster` at `port`."""
+
+    def __init__(
+        self,
+        source: SettingsSource,
+        running: Callable[[], Config],
+        use: Callable[[Mapping[str, Any]], Config],
+        cluster: Cluster,
+        port: int,
+        events: EventLog,
+    ) -> None:
+        self._source = source
+        self._running = running
+        self._use = use
+        self._cluster = cluster
+        self._port = port
+        self._events = events
+
+    async def reload(self) -> Reread:
+        """Read the file, and use what can be replaced. Raises ConfigError, and changes nothing then."""
+        read = await asyncio.to_thread(self._source.read)
+        found = compare(self._running(), read)
+        self._source.use(found.changes)
+        used = self._use(found.changes)
+        self._cluster.list_brokers(cluster_settings.others(used, self._port))
+        for one in found.applied:
+            self._events.note(CLUSTER, _NAME, "setting changed", detail=_sentence(one))
+        for one in found.refused:
+            detail = f"{_sentence(one)}: it needs a restart of the broker"
+            self._events.note(CLUSTER, _NAME, "setting not changed", code="CONFLICT", detail=detail)
+        return found
+
+
+def _sentence(one: f.ChangedSetting) -> str:
+    return f"{one.name} was {one.running!r}, and is {one.file!r} in the central file"
