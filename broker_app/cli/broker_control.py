@@ -6,12 +6,11 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from broker_app.cli import metrics
 from broker_app.cli.base import invocation
-from broker_app.cli.base.options import span
 from broker_app.cli.base.prompts import confirm
 from broker_app.cli.broker_run import app
 from broker_app.cli.configuration.versions import is_machine_format
-from broker_app.cli.top import stats
 
 _Name = Annotated[str, typer.Argument(help="name of the broker, so that no other one gets the order")]
 _WhyOption = Annotated[str, typer.Option("--reason", help="kept in the audit log, and shown by query")]
@@ -22,8 +21,6 @@ _NoFailover = Annotated[
     ),
 ]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
-#: seconds between two lines, as imqcmd has them
-_INTERVAL_S = 5.0
 
 
 class _Order(NamedTuple):
@@ -154,15 +151,7 @@ def query(ctx: typer.Context) -> None:
     )
 
 
-@app.command()
-def metrics(
-    ctx: typer.Context,
-    every: Annotated[
-        float, typer.Option("--interval", parser=span(0.1), help="time between two lines, such as 2s")
-    ] = _INTERVAL_S,
-) -> None:
-    """Show figures of the broker every 5 s until Ctrl-C, as `mom stats --watch 5s` does."""
-    stats(ctx, None, every)
+app.command("metrics")(metrics.of_broker)
 
 
 def _connected(found: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from broker_app.cli import metrics
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.options import DryRun, Idempotent, Yes
 from broker_app.cli.base.prompts import confirm
@@ -15,6 +16,7 @@ from broker_app.cli.messages import explain
 app = typer.Typer(no_args_is_help=True, help="List, show, configure, pause, purge and remove queues.")
 
 app.command("why")(explain.why)
+app.command("metrics")(metrics.of_queue)
 
 _COLUMNS = (
     "name",

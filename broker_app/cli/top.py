@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,10 +19,11 @@ from broker_app.cli.destinations import address
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from broker_app.cli.base.output import Output
     from broker_app.cli.base.rest import Rest
 
-_NODE = ("time", "in_rate", "out_rate", "connections", "destinations", "memory_bytes", "journal_bytes")
-_DESTINATION = (
+NODE = ("time", "in_rate", "out_rate", "connections", "destinations", "memory_bytes", "journal_bytes")
+DESTINATION = (
     "time",
     "depth",
     "unsettled",
@@ -56,13 +57,9 @@ def stats(
     given = invocation.of(ctx)
     rest = given.rest()
     if not watch:
-        given.output.facts(_sample(rest, queue))
+        given.output.facts(sample(rest, queue))
         return
-    columns = _DESTINATION if queue else _NODE
-    if given.output.form in ("table", "tsv"):
-        given.output.row(columns, {name: name for name in columns})
-    for _ in ticks(max(0.1, watch)):
-        given.output.row(columns, _sample(rest, queue))
+    repeat(given.output, DESTINATION if queue else NODE, lambda: sample(rest, queue), max(0.1, watch))
 
 
 def top(
@@ -86,6 +83,22 @@ def top(
             live.update(_table(rest.get("/stats"), sort, lines), refresh=True)
 
 
+def repeat(
+    output: Output,
+    columns: Sequence[str],
+    read: Callable[[], dict[str, Any]],
+    every_s: float,
+    samples: int = 0,
+) -> None:
+    """Print a row of figures at each interval: so many `samples`, or until Ctrl-C."""
+    if output.form in ("table", "tsv"):
+        output.row(columns, {name: name for name in columns})
+    for number, _ in enumerate(ticks(every_s), 1):
+        output.row(columns, read())
+        if number == samples:
+            return
+
+
 def ticks(every_s: float) -> Iterator[None]:
     """Yield at once and then every `every_s` seconds until Ctrl-C. A second Ctrl-C interrupts immediately."""
     stopped = threading.Event()
@@ -104,7 +117,8 @@ def ticks(every_s: float) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _sample(rest: Rest, queue: str | None) -> dict[str, Any]:
+def sample(rest: Rest, queue: str | None) -> dict[str, Any]:
+    """The figures of the broker, or of a destination, in one row. Raises Failure if that is not there."""
     from broker_app.cli.base.rest import destination_path
 
     if queue is None:

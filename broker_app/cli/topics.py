@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import typer
 
+from broker_app.cli import metrics
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import NOT_FOUND, Failure
 from broker_app.cli.base.options import DryRun, Idempotent, Yes
@@ -14,6 +15,8 @@ from broker_app.cli.base.prompts import confirm
 from broker_app.cli.configuration import destination_settings
 
 app = typer.Typer(no_args_is_help=True, help="List, show and configure topics, and their subscriptions.")
+
+app.command("metrics")(metrics.of_topic)
 
 _COLUMNS = ("name", "published", "consumers", "named", "paused", "declared")
 _SUBSCRIPTIONS = ("name", "topic", "owner", "state", "consumers", "backlog", "unsettled", "lag_s", "dead")

@@ -1,4 +1,4 @@
-"""The settings of this process, some of which the central file of a cluster replaces when it is read again."""
+"""The settings of this process, some of which a central file replaces when it is read again."""
 
 from __future__ import annotations
 

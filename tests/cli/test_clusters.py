@@ -134,11 +134,17 @@ async def test_reload_shows_what_each_broker_did_with_the_central_file(served: S
         [["b1", "max_messages", "applied", "0", "9", ""], ["b2", "", "as before", "", "", ""]],
     )
     served.rest.cluster = a_report(a_link("b2"), a_link("b3", state="connecting"))
-    served.rest.reloads = [BrokerReload(broker="b1", refused=[size]), BrokerReload(broker="b2", error="x:1: no")]
+    served.rest.reloads = [
+        BrokerReload(broker="b1", refused=[size]),
+        BrokerReload(broker="b2", error="x:1: no"),
+    ]
     found = await served.mom("reload")
     assert (found.code, found.rows[1:]) == (
         FAILED,
-        [["b1", "max_body_bytes", "needs a restart", "64", "32", ""], ["b2", "", "failed", "", "", "x:1: no"]],
+        [
+            ["b1", "max_body_bytes", "needs a restart", "64", "32", ""],
+            ["b2", "", "failed", "", "", "x:1: no"],
+        ],
     )
     assert "refused by b1, b2; not linked: b3" in found.err
     reloads = [action for action in served.rest.actions.take() if action.action == RELOADED]

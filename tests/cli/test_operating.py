@@ -106,6 +106,31 @@ def test_statistics_are_repeated_until_interrupted(mom: CommandLine, command: tu
     assert all("in_rate" in line for line in lines)
 
 
+def test_metrics_have_the_types_of_imqcmd(broker: BrokerProcess, mom: CommandLine) -> None:
+    for body in (b"one", b"two"):
+        broker.request("POST", "/api/v1/queues/measured/messages", body, content_type="text/plain")
+    poll(lambda: mom("stats", "measured", "-o", "json").json()["published"] == 2)
+    found = mom("queue", "metrics", "measured", "-m", "ttl", "-int", "0.1", "-msp", "2").rows
+    assert (found[0][:3], [row[1:3] for row in found[1:]]) == (
+        ["time", "published", "delivered"],
+        [["2", "0"]] * 2,
+    )
+    rates = mom("queue", "metrics", "measured", "-m", "rts", "-msp", "1", "-o", "json").json()
+    assert {"in_rate", "acked_rate"} < rates.keys()
+    assert mom("queue", "metrics", "measured", "-m", "con", "-msp", "1").rows[1][1:3] == ["0", "0"]
+    totals = mom("broker", "metrics", "-m", "ttl", "-msp", "1").rows
+    assert int(totals[1][totals[0].index("published")]) >= 2
+    assert mom("broker", "metrics", "-m", "cxn", "-msp", "1").rows[0][1:5] == [
+        "connections",
+        "stomp",
+        "json",
+        "rest",
+    ]
+    refused = mom("queue", "metrics", "measured", "-m", "dsk")
+    assert (refused.code, "all are in one journal" in refused.err) == (USAGE, True)
+    assert "use -m ttl, rts, cxn" in mom("broker", "metrics", "-m", "all").err
+
+
 def test_top_lists_the_busiest_first_and_once_without_a_terminal(
     broker: BrokerProcess, mom: CommandLine
 ) -> None:

@@ -31,8 +31,13 @@ def test_values_that_can_be_replaced_are_and_others_are_named_with_both() -> Non
     )
     found = compare(running, read)
     shown = [(one.name, one.running, one.file) for one in found.applied]
-    assert shown == [("cluster", "b1:1", "b1:1,b2:2"), ("max_attempts", "5", "16"), ("max_messages", "0", "9")]
-    assert [(one.name, one.running, one.file) for one in found.refused] == [("cluster_transport", "tcp", "tls")]
+    assert shown == [
+        ("cluster", "b1:1", "b1:1,b2:2"),
+        ("max_attempts", "5", "16"),
+        ("max_messages", "0", "9"),
+    ]
+    (refused,) = found.refused
+    assert (refused.name, refused.running, refused.file) == ("cluster_transport", "tcp", "tls")
     used = replace(running, **found.changes)
     assert (used.cluster, used.max_attempts, used.cluster_transport) == (("b1:1", "b2:2"), 16, "tcp")
     assert used.port == 8001, "what no central file has said stays"
