@@ -5,6 +5,8 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
+from broker_app.core.commands import AUTO, Subscribe
+from broker_app.core.model import InnerReceiver, Peer
 from broker_app.features.cluster.report import AdoptedReport
 from broker_app.net.rest import openapi
 from tests.rest.conftest import Rest
@@ -133,6 +135,22 @@ async def test_a_message_that_waits_names_the_brokers_whose_consumers_want_it(ad
     )
     (first, *_) = await why(admin, "orders", message_id)
     assert first == ("consumers-elsewhere", "/queue/orders has no consumers here, but 3 at broker b2")
+
+
+async def test_a_queue_that_only_producers_use_is_local(admin: Rest) -> None:
+    admin.cluster = a_report(a_link("b2"))
+    (message_id,) = await admin.publish("orders", "1")
+    alone = (await admin.alice.get("/queues/orders")).json()
+    assert alone["propagation"] is None, "in no cluster"
+    admin.engine.broker.cluster_usage.unused = {}
+    (listed,) = (await admin.alice.get("/queues")).json()["items"]
+    assert listed["propagation"] == "local"
+    (_, sentence), *_ = await why(admin, "orders", message_id)
+    assert "it is local, not propagated: others know it" in sentence
+    consumer = Peer(InnerReceiver())
+    admin.engine.submit(Subscribe(consumer, "1", "/queue/orders", AUTO, credit=1))
+    known = (await admin.alice.get("/queues/orders")).json()
+    assert known["propagation"] == "consumers"
 
 
 async def test_a_takeover_is_an_order_of_administrators_that_is_audited(admin: Rest) -> None:

@@ -194,6 +194,8 @@ def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
     result = {name: value for name, value in facts.items() if not isinstance(value, dict | list)}
     if facts.get("fill") is not None:
         result["fill"] = f"{facts['fill']:.1%}"
+    if facts.get("propagation") == "local":
+        result["propagation"] = "local, not propagated: no other broker knows it while it has no consumers"
     result["permissions"] = ", ".join(facts.get("permissions", ()))
     for name, setting in facts["settings"].items():
         if setting["source"] != "default":

@@ -84,6 +84,7 @@ export class DestinationHead extends Island {
     return html`<span><b class="num">${count(depth)}</b> ${gettext("ready")}</span>
       <span><b class="num">${count(unsettled)}</b> ${gettext("unsettled")}</span>
       <span><b class="num">${count(delayed)}</b> ${gettext("delayed")}</span>
+      ${facts.propagation === "local" ? html`<span>${gettext("local, not propagated to other brokers")}</span>` : nothing}
       ${depth ? html`<span>${gettext("oldest")} <b class="num">${duration(oldest_s)}</b></span>` : nothing}
       ${this.#rates()}
       ${

@@ -28,6 +28,8 @@ export interface Facts {
   paused: "none" | "producers" | "consumers" | "all";
   state: DestinationState;
   declared: boolean;
+  /** How other brokers of the cluster know a queue; null in no cluster. */
+  propagation?: "declared" | "consumers" | "local" | null;
   settings: Record<string, { value: unknown; source: string }>;
   permissions: Right[];
   /** By setting. */

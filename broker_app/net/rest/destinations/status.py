@@ -23,6 +23,7 @@ from broker_app.net.http.requests import Request, several
 from broker_app.net.policy.destination_settings import Destinations, is_pattern
 from broker_app.net.policy.policy import ADMINISTER
 from broker_app.net.rest.destinations.consumers import receivers
+from broker_app.net.rest.destinations.propagation import propagation_of
 from broker_app.rules.event import BROWSE, METHODS
 from broker_app.telemetry import Statistics, health
 from broker_app.telemetry.health import Health
@@ -66,6 +67,7 @@ class QueueEndpoints:
             "discarded": lambda queue: queue.counters.discarded,
             "paused": lambda queue: queue.policy.paused,
             "declared": lambda queue: queue.address in self._settings().rows,
+            "propagation": lambda queue: propagation_of(engine_client.engine.broker, queue),
             **{name: _of_queue(figure) for name, figure in of.figures.items()},
         }
         filters: Mapping[str, Callable[[Queue], bool]] = {

@@ -24,6 +24,7 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request
+from broker_app.net.rest.destinations.propagation import LOCAL, propagation_of
 from broker_app.net.rest.features.bridge_reason import with_bridge
 from broker_app.net.rest.features.cluster_reason import with_cluster
 from broker_app.net.rest.messages import message_json
@@ -88,7 +89,9 @@ class MessageEndpoints:
     def _reasons(self, address: str, row: Shown) -> tuple[Shown, list[Reason]]:
         reasons = why(self._broker, address, row.message, time.time_ns() // 1_000_000)
         reasons = with_bridge(reasons, address, self._forwarding)
-        return row, with_cluster(reasons, address, self._cluster())
+        queue = self._broker.destinations.queues.get(address)
+        is_local = queue is not None and propagation_of(self._broker, queue) == LOCAL
+        return row, with_cluster(reasons, address, self._cluster(), is_local=is_local)
 
     async def body(self, request: Request) -> Reply:
         """GET messages/{id}/body: the exact bytes."""

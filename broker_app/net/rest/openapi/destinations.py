@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from broker_app.core.policy import PAUSES, SCOPED_LIMITS, SCOPES
 from broker_app.net.policy.destination_settings import SETTINGS
 from broker_app.net.policy.policy import ADMINISTER
+from broker_app.net.rest.destinations.propagation import Propagation
 from broker_app.net.rest.destinations.status import MAX_SUBSCRIPTIONS
 from broker_app.net.rest.openapi.operations import (
     AFTER,
@@ -73,6 +76,11 @@ _QUEUE_FACTS: Json = {
     },
     "paused": _PAUSED,
     "declared": _DECLARED,
+    "propagation": {
+        "enum": [*get_args(Propagation), None],
+        "description": "how other brokers of the cluster know it: by its settings, by its consumers, or not "
+        "(local); null in no cluster",
+    },
     **_LIVE,
     **FULLNESS,
 }
