@@ -12,8 +12,8 @@ _NO_CONSUMER = "no-consumer"
 def with_cluster(
     reasons: list[Reason], address: str, report: ClusterReport | None, *, is_local: bool
 ) -> list[Reason]:
-    """The reasons for a message in the queue of `address`, with what the consumers of other brokers do. A queue
-    that `is_local` is known to none of them."""
+    """The reasons for a message in the queue of `address`, with what the consumers of other brokers do. A
+    queue that `is_local` is known to none of them."""
     if report is None:
         return reasons
     return [
