@@ -202,6 +202,11 @@ class SharedJournal:
         """Write a note that only the active broker writes. Blocks. Raises Fenced and Unreachable."""
         self._store.put_holder_note(key, content)
 
+    def note(self, key: str) -> bytes | None:
+        """A note as it was written last; None if there is none. Blocks. Raises Unreachable."""
+        found = self._store.notes(key).get(key)
+        return found.content if found is not None else None
+
     @property
     def lease_left_s(self) -> float:
         """Seconds for which the lease is certainly held."""

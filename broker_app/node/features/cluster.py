@@ -8,13 +8,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.config import Config
 from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.central_reload import BrokerReload, CentralReload
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.destination_applier import Configuration
+from broker_app.features.cluster.record_copy import RecordCopy
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, TakeoverReport
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.node.cluster import ClusterEndpoints
@@ -60,6 +63,9 @@ class ClusterFeature(Feature):
         self._notices: ClusterNotices | None = None
         self._clients: ClusterClients | None = None
         self._enhanced: EnhancedMember | None = None
+        #: of the change record, for mirrors
+        self._copy: RecordCopy | None = None
+        self._tasks = TaskSupervisor()
 
     # ------------------------------------------------------------------ what it is like
 
@@ -137,11 +143,16 @@ class ClusterFeature(Feature):
         self._cluster = cluster = make_cluster(
             *(config, parts.engine, ports, membership.certificates), lambda: len(sessions.sessions)
         )
+        if isinstance(parts.journal, SharedJournal):
+            self._copy = RecordCopy(config.data, parts.journal)
+            await self._copy.restore()
         record = make_record(
             *(config, parts.engine, cluster, ports.cluster or 0, membership.configuration, parts.events)
         )
         policy = parts.logins.policy
         await record.start(policy.version, policy.destinations.rows)
+        if self._copy is not None:
+            self._tasks.start("copy of the change record", self._copy.run)
         cluster.calls, sessions.channels.sites.others = sessions.channels, cluster
         state.other_addresses = partial(client_addresses, cluster)
         state.waiting = lambda: record.propagation.waiting
@@ -189,5 +200,8 @@ class ClusterFeature(Feature):
         if self._enhanced is not None:
             await self._enhanced.stop(lost_journal=self._parts.failed.done())
         await self._cluster.stop()
+        await self._tasks.stop()
         if self._cluster.record is not None:
             await self._cluster.record.stop()
+        if self._copy is not None:
+            await self._copy.store()
