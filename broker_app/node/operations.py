@@ -10,8 +10,11 @@ from broker_app.core.commands import DeleteQueue
 from broker_app.engine.client import EngineClient
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.channels.report import ChannelReport
+from broker_app.features.cluster.central_reload import BrokerReload
 from broker_app.features.cluster.client_reports import ListsReport, RebalanceReport, Rebalancing
+from broker_app.features.cluster.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import ClusterReport
+from broker_app.features.cluster.status import no_cluster
 from broker_app.node.features.features import Features
 from broker_app.telemetry.bridges import Facts
 
@@ -100,6 +103,19 @@ class Operations:
         """Ask clients to go to other brokers; returns None if none need to. Raises Refused."""
         clients = self._features.cluster.clients()
         return clients.rebalance(user) if clients is not None else None
+
+    async def reload_cluster(self) -> list[BrokerReload]:
+        """Read the central file again, here and at the brokers that are linked. Raises Refused."""
+        return await self._features.cluster.reload()
+
+    async def change_keeper(self, broker: str) -> None:
+        """Make another broker the keeper of the change record. Raises Refused."""
+        record = self._features.cluster.record()
+        if record is None:
+            raise no_cluster()
+        result = await record.change_keeper(broker)
+        if result != KeeperResult.OK:
+            raise unchanged(result)
 
     async def check_queue_deletion(self, address: str, *, force: bool) -> None:
         """Raise Refused if `delete_queue` would."""

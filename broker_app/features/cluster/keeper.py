@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -23,6 +24,23 @@ class KeeperResult(StrEnum):
     PRECONDITION_FAILED = "PRECONDITION_FAILED"
     #: the new keeper has not answered: query which one it is
     UNKNOWN = "UNKNOWN"
+
+
+_REASONS: Final[Mapping[KeeperResult, str]] = {
+    KeeperResult.BAD_REQUEST: "this cluster has no keeper, or no broker is named; set cluster_keeper at all",
+    KeeperResult.NOT_ALLOWED: "only the present keeper can be asked for it, and only with "
+    "cluster_dynamic_keeper (imq.cluster.dynamicChangeMasterBrokerEnabled) set",
+    KeeperResult.UNAVAILABLE: "the new keeper is not connected with this one; nothing was changed",
+    KeeperResult.PRECONDITION_FAILED: "the new keeper does not have the whole change record yet; nothing was "
+    "changed: repeat it in a moment",
+    KeeperResult.UNKNOWN: "the new keeper has not answered in time; `mom cluster status` shows which broker "
+    "is the keeper once the two are connected again",
+}
+
+
+def unchanged(result: KeeperResult) -> Refused:
+    """The refusal with a result by which the keeper was not changed."""
+    return Refused("conflict", f"{result.value}: {_REASONS[result]}", result=result.value)
 
 
 class Keeper:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from django.test import Client
 
 from broker_app.base.refused import Refused
+from broker_app.features.cluster.central_reload import BrokerReload
 from broker_app.features.cluster.client_reports import (
     BrokerLoad,
     ListsReport,
@@ -19,6 +21,8 @@ from broker_app.features.cluster.client_reports import (
     RebalanceReport,
     Rebalancing,
 )
+from broker_app.features.cluster.frames import ChangedSetting
+from broker_app.features.cluster.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import AdoptedReport, ClusterReport
 from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering
@@ -65,6 +69,8 @@ class AnsweringNode:
         #: what an order answers
         self.begun: Rebalancing | Refused | None = None
         self.ordered_by: list[str] = []
+        self.reloads: list[BrokerReload] = []
+        self.keeper = ""
 
     async def cluster_report(self) -> ClusterReport | None:
         return self.report
@@ -77,6 +83,14 @@ class AnsweringNode:
         if isinstance(self.begun, Refused):
             raise self.begun
         return self.begun
+
+    async def reload_cluster(self) -> list[BrokerReload]:
+        return self.reloads
+
+    async def change_keeper(self, broker: str) -> None:
+        if broker != "b2":
+            raise unchanged(KeeperResult.UNAVAILABLE)
+        self.keeper = broker
 
 
 @pytest.fixture
@@ -235,3 +249,36 @@ def test_an_administrator_has_clients_rebalanced(inside: Client, node: Answering
         assert said in reply.content.decode()
     assert len(node.ordered_by) == 3 and len(set(node.ordered_by)) == 1
     assert "b2 is idle" in inside.get("/console/audit/").content.decode()
+
+
+def test_an_administrator_has_the_central_file_read_again(
+    inside: Client, node: AnsweringNode, settings: Any
+) -> None:
+    node.report = a_report(a_link("b2"))
+    assert "Reload the central file…" not in page_of(inside), "there is none"
+    settings.MOM = replace(settings.MOM, cluster_url="file:/etc/mom/cluster.properties")
+    assert "Reload the central file…" in page_of(inside)
+    node.reloads = [
+        BrokerReload(broker="b1", applied=[ChangedSetting("max_messages", "0", "9")]),
+        BrokerReload(broker="b2", refused=[ChangedSetting("max_body_bytes", "64", "32")]),
+        BrokerReload(broker="b3", error="its link ended before it answered"),
+    ]
+    page = inside.post("/console/cluster/orders", {"order": "reload"}, follow=True).content.decode()
+    for told in (
+        "b1 uses the central file as it is now. max_messages",
+        "b2: max_body_bytes is 64, and 32 in the central file. It needs a restart.",
+        "b3: its link ended before it answered",
+    ):
+        assert told in page, told
+
+
+def test_an_administrator_changes_the_keeper(inside: Client, node: AnsweringNode, settings: Any) -> None:
+    node.report = a_report(a_link("b2"), a_link("b3"), keeper="b1:7676", keeper_is_here=True)
+    assert "New keeper" not in page_of(inside), "it may not move"
+    settings.MOM = replace(settings.MOM, cluster_dynamic_keeper=True)
+    assert "<option>b2</option><option>b3</option>" in page_of(inside)
+    for broker, told in (("b3", "UNAVAILABLE: the new keeper is not connected"), ("b2", "b2 is the keeper.")):
+        order = {"order": "changemaster", "broker": broker}
+        reply = inside.post("/console/cluster/orders", order, follow=True)
+        assert told in reply.content.decode()
+    assert node.keeper == "b2"

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from broker_app.base.refused import Refused
 from broker_app.features.cluster.change_record import MOST, MOST_DELETED, MOST_VALUE_BYTES, Entry
-from broker_app.features.cluster.keeper import KeeperResult
+from broker_app.features.cluster.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.status import no_cluster
 from broker_app.net import operator_audit
@@ -35,16 +34,6 @@ _FACTS: Final[Mapping[str, Callable[[Entry], Any]]] = {
 }
 #: of the file of a backup: a value with its names
 _LINE_BYTES: Final = 2 * MOST_VALUE_BYTES
-_REASONS: Final[Mapping[KeeperResult, str]] = {
-    KeeperResult.BAD_REQUEST: "this cluster has no keeper, or no broker is named; set cluster_keeper at all",
-    KeeperResult.NOT_ALLOWED: "only the present keeper can be asked for it, and only with "
-    "cluster_dynamic_keeper (imq.cluster.dynamicChangeMasterBrokerEnabled) set",
-    KeeperResult.UNAVAILABLE: "the new keeper is not connected with this one; nothing was changed",
-    KeeperResult.PRECONDITION_FAILED: "the new keeper does not have the whole change record yet; nothing was "
-    "changed: repeat it in a moment",
-    KeeperResult.UNKNOWN: "the new keeper has not answered in time; `mom cluster status` shows which broker "
-    "is the keeper once the two are connected again",
-}
 
 
 class KeeperOrder(msgspec.Struct, forbid_unknown_fields=True):
@@ -119,7 +108,7 @@ class ClusterRecordEndpoints:
         record = self._record(request)
         result = await record.change_keeper(order.broker)
         if result != KeeperResult.OK:
-            raise Refused("conflict", f"{result.value}: {_REASONS[result]}", result=result.value)
+            raise unchanged(result)
         request.audit(operator_audit.CHANGED, "cluster", "keeper", broker=order.broker)
         return json_reply({"result": result.value, "keeper": record.propagation.keeper})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -40,6 +41,7 @@ class ClusterPage(AdministratorsPage):
         context: dict[str, Any] = {"unknown": unknown, "command": HOW_TO_MAKE_ONE}
         if report is not None:
             context |= {"cluster": shown(report), "drawing": draw(report), **_consumers(request, report)}
+            context |= _orders(report)
             found = clients_of(request)
             context["clients"] = shown_clients(*found) if found is not None else None
         return render(request, "console/cluster.html", context)
@@ -64,6 +66,13 @@ class ClusterPage(AdministratorsPage):
             )
             messages.success(request, _("Clients are being rebalanced."))
         return redirect("console:cluster")
+
+
+def _orders(report: ClusterReport) -> dict[str, Any]:
+    """The orders to the cluster that make sense here."""
+    may_change = report.keeper_is_here and settings.MOM.cluster_dynamic_keeper
+    up = [link.broker for link in report.links if link.state == "up"]
+    return {"reloads": settings.MOM.cluster_url is not None, "new_keepers": up if may_change else []}
 
 
 def _consumers(request: HttpRequest, report: ClusterReport) -> dict[str, Any]:
