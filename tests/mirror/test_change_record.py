@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,8 @@ SECRET = {"MOM_CLUSTER_SECRET": "a secret of the cluster in this test"}
 
 
 def limit(broker: BrokerProcess) -> int | None:
-    found = settings(broker, "orders")
-    return found and found["max_messages"]["value"]
+    found: Any = settings(broker, "orders")
+    return None if found is None else int(found["max_messages"]["value"])
 
 
 def change(broker: BrokerProcess, **settings: int) -> None:

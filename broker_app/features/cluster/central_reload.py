@@ -25,8 +25,8 @@ _BROKERS: Final = "cluster"
 
 
 class BrokerReload(msgspec.Struct, frozen=True, kw_only=True):
-    """What one broker did with its central file: the settings that it `applied`, and those that are `refused`
-    because they need a restart; or the `error` for which it did nothing."""
+    """The work of one broker on its central file: the settings that it `applied`, and those that are
+    `refused` because they need a restart; or the `error` for which it did nothing."""
 
     broker: str
     applied: list[f.ChangedSetting] = []
@@ -35,7 +35,7 @@ class BrokerReload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reread(NamedTuple):
-    """What a central file changes that was read again: fields of `Config`, and the settings that these are;
+    """The changes by a central file that was read again: fields of `Config`, and the settings that these are;
     and those that need a restart."""
 
     changes: dict[str, Any]
@@ -44,7 +44,7 @@ class Reread(NamedTuple):
 
 
 def compare(running: Config, read: Config) -> Reread:
-    """What is to be replaced in the settings that run: those of the central file for which that needs no
+    """The replacements in the settings that run: those of the central file for which that needs no
     restart. `read` are all settings as they would be after one."""
     live = {one.name for one in settings() if one.rule.reloadable} | {_BROKERS}
     applied: list[f.ChangedSetting] = []
@@ -127,7 +127,7 @@ class CentralReload:
             _settle(order, link, found)
 
     async def stop(self) -> None:
-        """Answer nobody any more."""
+        """Answer no broker any more."""
         await self._tasks.stop()
 
     async def _here(self) -> BrokerReload:

@@ -1,4 +1,4 @@
-"""Whether the other brokers of a cluster know a queue, and why."""
+"""The knowledge that other brokers of a cluster have of a queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOCAL: Final = "local"
 
 
 def propagation_of(broker: Broker, queue: Queue) -> Propagation | None:
-    """How a queue is known to the others; None for a broker in no cluster."""
+    """The way in which a queue is known to the others; None for a broker in no cluster."""
     if broker.cluster_usage.unused is None:
         return None
     if queue.address in broker.turn.policies.exact:

@@ -11,8 +11,8 @@ from broker_app.base.refused import Refused
 from broker_app.features.cluster.central_reload import BrokerReload
 from broker_app.net.operator_audit import CHANGED, RELOADED
 from broker_app.node.node import Node
-from broker_app.web.actions import audit
-from broker_app.web.actor import Actor, actor_of
+from broker_app.web.actions import Actor, audit
+from broker_app.web.actor import actor_of
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.forwarding.cluster_status import NO_NODE
 from broker_app.web.policy_sync import ask, node_of
@@ -61,8 +61,8 @@ def _tell(request: HttpRequest, one: BrokerReload) -> None:
         )
     if not (one.error or one.refused):
         names = ", ".join(setting.name for setting in one.applied)
-        told = _("%(broker)s uses the central file as it is now.") % {"broker": one.broker}
-        messages.success(request, f"{told} {names}".rstrip())
+        done = _("%(broker)s uses the central file as it is now.") % {"broker": one.broker}
+        messages.success(request, f"{done} {names}".rstrip())
 
 
 def _change_keeper(request: HttpRequest, node: Node, actor: Actor, broker: str) -> None:
