@@ -71,6 +71,8 @@ class BrokerState:
         self.restarts = False
         #: returns the addresses of brokers to which new clients may go
         self.other_addresses: Callable[[], Sequence[str]] = tuple
+        #: returns where one of them answers HTTP; empty if that is not known
+        self.other_web: Callable[[], str] = str
         #: called with each of `EVENTS` when it has happened, and with its order
         self.listeners: EventListeners[[str, Order]] = EventListeners("the listeners of the broker's state")
 
@@ -143,9 +145,9 @@ class BrokerState:
         if self.quiesced is not None and QUIESCED in states:
             return self._refusal(QUIESCED, "takes no new clients", "unquiesce", self.quiesced)
         if QUIESCED in states and (why := self.taking_over()):
-            return self._elsewhere(TAKING_OVER, f"broker {self._name} {why}", "connect again in a moment")
+            return self.elsewhere(TAKING_OVER, f"broker {self._name} {why}", "connect again in a moment")
         if why := self.waiting():
-            return self._elsewhere(MASTER_UNAVAILABLE, f"broker {self._name} {why}", "connect again later")
+            return self.elsewhere(MASTER_UNAVAILABLE, f"broker {self._name} {why}", "connect again later")
         return None
 
     def check_ready(self) -> None:
@@ -161,12 +163,13 @@ class BrokerState:
     def _refusal(self, code: str, does: str, end: str, order: Order) -> Refused:
         why = f" ({order.reason})" if order.reason else ""
         state = f"broker {self._name} is {code}{why} and {does}"
-        return self._elsewhere(code, state, f"connect again later; `mom broker {end} {self._name}` ends it")
+        return self.elsewhere(code, state, f"connect again later; `mom broker {end} {self._name}` ends it")
 
-    def _elsewhere(self, code: str, state: str, fix: str) -> Refused:
-        """A refusal with the addresses of other brokers, or with a fix if there are none."""
+    def elsewhere(self, code: str, state: str, fix: str) -> Refused:
+        """A refusal because of a `state`: with the addresses of other brokers, or a fix if there are none."""
         addresses = self.other_addresses()
         if not addresses:
             return Refused(code, f"{state}: {fix}")
         detail = f"{state}: connect to {' or '.join(addresses)}"
-        return Refused(code, detail, active=",".join(addresses))
+        web = self.other_web()
+        return Refused(code, detail, active=",".join(addresses), **({"web": web} if web else {}))

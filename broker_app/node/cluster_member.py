@@ -12,6 +12,7 @@ from broker_app.features.cluster import frames as f
 from broker_app.features.cluster import settings as cluster_settings
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
 from broker_app.features.cluster.destination_applier import Configuration, NoConfiguration
+from broker_app.features.cluster.frames import Identity
 from broker_app.features.cluster.link import HANDSHAKE_S, Link
 from broker_app.features.cluster.replicated_record import KeeperSettings, ReplicatedRecord
 from broker_app.members.addresses import addresses_of
@@ -82,11 +83,25 @@ def make_record(
 
 def client_addresses(cluster: Cluster) -> list[str]:
     """The addresses of other brokers that take clients."""
+    return [uri for broker in _taking_clients(cluster) for uri in broker.uris]
+
+
+def client_web(cluster: Cluster) -> str:
+    """Where the first of these brokers answers HTTP; empty if there is none."""
+    return next((broker.web for broker in _taking_clients(cluster) if broker.web), "")
+
+
+def web_of(cluster: Cluster, name: str) -> str:
+    """Where the broker of this name answers HTTP; empty if it is not known."""
+    known = (member.identity for member in cluster.members.all() if member.identity is not None)
+    return next((broker.web for broker in known if broker.name == name), "")
+
+
+def _taking_clients(cluster: Cluster) -> list[Identity]:
     return [
-        uri
+        member.identity
         for member in cluster.members.all()
         if member.link is not None and not member.link.quiesced and member.identity is not None
-        for uri in member.identity.uris
     ]
 
 

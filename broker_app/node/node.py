@@ -175,6 +175,8 @@ class Node:
         self.rest: RestApi
         self.operations: Operations
         self._services: Services
+        #: what tells clients, after this broker has lost its journal, which one has it
+        self._moved: asyncio.Task[Refused | None] | None = None
         #: parts that are there and wait for the engine, to be called with what ended it
         self._on_engine_end: list[Callable[[BaseException], None]] = []
         self._started = AsyncExitStack()
@@ -365,6 +367,7 @@ class Node:
             state=self.state,
             others=(monitored.router(),),
             control_document=self._control_document,
+            successor=self._successor if self._shared is not None else None,
         )
 
     async def _start_features(self, started: AsyncExitStack, tasks: TaskSupervisor) -> None:
@@ -469,13 +472,29 @@ class Node:
         await self.registry.close_all(refusal)
 
     async def _refusal(self) -> Refused:
-        """The last answer to clients: if this broker has lost its journal, it names the one that has it."""
+        """The last answer to clients: if this broker has lost its journal, it names the one that has it, or
+        others of its cluster."""
+        return await self._successor() or _SHUTDOWN
+
+    async def _successor(self) -> Refused | None:
+        """The refusal by a broker that has lost its journal; None while it has not, or no other one is
+        known."""
         if self.mirror is None or not self.failed.done():
-            return _SHUTDOWN
-        new_active = await self.mirror.find_new_active()
-        if new_active is None:
-            return _SHUTDOWN
-        refusal = moved(self.mirror.name, new_active)
+            return None
+        if self._moved is None:
+            self._moved = asyncio.ensure_future(self._find_successor(self.mirror))
+        return await asyncio.shield(self._moved)
+
+    async def _find_successor(self, mirror: Mirror) -> Refused | None:
+        new_active = await mirror.find_new_active()
+        if new_active is not None:
+            web = new_active.web or self.features.cluster.web_of(new_active.id)
+            refusal = moved(mirror.name, new_active, web)
+        elif self.state.other_web():  # of a cluster: each of them takes clients
+            state = f"broker {mirror.name} has lost its journal, which another broker takes over"
+            refusal = self.state.elsewhere("not-active", state, "connect again in a moment")
+        else:
+            return None
         log.error("%s", refusal.detail)
         return refusal
 

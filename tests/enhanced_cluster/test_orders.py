@@ -55,6 +55,13 @@ async def order(broker: MemberProcess, **body: object) -> Reply:
     return await asyncio.to_thread(broker.request, "POST", TAKEOVER, json_body=body)
 
 
+async def last_event(http: httpx.AsyncClient, path: str) -> str:
+    """The last event of a stream that its broker ends."""
+    async with http.stream("GET", path, timeout=patient(30)) as reply:
+        events = (await reply.aread()).decode().strip().split("\n\n")
+    return events[-1]
+
+
 async def all_of(client: ClientConnection) -> list[str]:
     """All that a WebSocket still gets, with the reason of its end."""
     said = []
@@ -127,6 +134,7 @@ async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its
         poll = asyncio.create_task(
             http.post("/queues/empty/receive", json={"wait_s": 20}, timeout=patient(30))
         )
+        events = asyncio.create_task(last_event(http, "/queues/empty/events"))
         alive = await order(b2, member="b1")
         assert (alive.status, "may be alive" in alive.json()["detail"]) == (409, True)
         assert alive.json()["seen_s"] < patient(3.0)
@@ -150,7 +158,11 @@ async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its
             assert "redelivered:true" in error
         stomp.close()
         assert address in error
-        assert (await poll).status_code == 503
+        polled = await poll
+        assert (polled.status_code, polled.headers["location"]) == (503, b2.url)
+        assert address in polled.json()["active"]
+        event = await events
+        assert (event.startswith("event: problem"), address in event) == (True, True), event
         async with asyncio.timeout(patient(20)):
             said = await all_of(json_client)
         assert address in " ".join(said)

@@ -15,6 +15,7 @@ import re
 import signal
 import statistics
 import time
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ TAKEOVERS = int(os.environ.get("TAKEOVERS", "3"))
 QUEUES, WINDOW = 3, 20
 #: one message in so many is not acknowledged before the next takeover
 _FORGOTTEN = 100
+#: of which a consumer has so many: its broker may be one that never fails, and its credit would be used up
+_CREDIT, _MOST_FORGOTTEN = 50, 20
 _WAYS = ("kill", "pause", "cut", "silence", "stop")
 #: ways that need a network between broker and store
 _NETWORK = ("cut", "silence")
@@ -82,17 +85,23 @@ class Ledger:
         """Receive until cancelled."""
         async with (
             mirrors.client() as mom,
-            mom.subscribe(self.queue, credit=50) as messages,
+            mom.subscribe(self.queue, credit=_CREDIT) as messages,
             asyncio.TaskGroup() as acknowledgements,
         ):
+            forgotten: deque[mom_client.Message] = deque()
             async for message in messages:
                 number = int(message.body)
                 is_new = number not in self.seen
                 self.note(number, message.headers.get("redelivered") == "true")
-                if not (is_new and number % _FORGOTTEN == 0):
-                    acknowledgements.create_task(self._acknowledge(number, message))
+                if is_new and number % _FORGOTTEN == 0:
+                    forgotten.append(message)
+                    if len(forgotten) <= _MOST_FORGOTTEN:
+                        continue
+                    message = forgotten.popleft()
+                acknowledgements.create_task(self._acknowledge(message))
 
-    async def _acknowledge(self, number: int, message: mom_client.Message) -> None:
+    async def _acknowledge(self, message: mom_client.Message) -> None:
+        number = int(message.body)
         is_confirmed = number % 2 == 0
         with suppress(mom_client.ClientError):
             await message.ack(confirm=is_confirmed)

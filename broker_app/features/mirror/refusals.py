@@ -10,7 +10,6 @@ from broker_app.base.refused import Refused
 from broker_app.core.message import MessageIds
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.members.membership import Member
-from broker_app.net.http.refusals import RefusedWithHeaders
 from broker_app.net.stomp.rendering import Renderer
 
 #: the reason that programs recognize
@@ -49,23 +48,14 @@ def _remedy(mirror: Mirror) -> str:
     return f"{pause.sentence}: start the broker that was active, or end the pause (mom mirror resume)"
 
 
-def moved(name: str, taker: Member) -> Refused:
-    """The last answer of a broker from which another one has taken over."""
+def moved(name: str, taker: Member, web: str) -> Refused:
+    """The last answer of a broker from which another one has taken over, which answers HTTP at `web`."""
     detail = f"broker {name} is served by {taker.id} from now on: connect to it"
-    return Refused("not-active", detail, reason=MAIN_ACTIVE, active=taker.active_uris, web=taker.web)
-
-
-def http_refusal(mirror: Mirror) -> Refused:
-    """The same as the reply to an HTTP request."""
-    refused = refusal(mirror)
-    headers = [(b"retry-after", b"1")]
-    if "web" in refused.facts:
-        headers.append((b"location", str(refused.facts["web"]).encode()))
-    return RefusedWithHeaders(refused.code, refused.detail, headers, **refused.facts)
+    return Refused("not-active", detail, reason=MAIN_ACTIVE, active=taker.active_uris, web=web)
 
 
 def stomp_error(mirror: Mirror) -> bytes:
-    """The same as an ERROR frame."""
+    """The refusal of a broker that does not serve, as an ERROR frame."""
     return Renderer("1.2", MessageIds(0)).error(refusal(mirror), None)
 
 

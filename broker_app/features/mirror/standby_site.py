@@ -8,7 +8,7 @@ import secrets
 from broker_app.base.asgi import Receive, Scope, Send
 from broker_app.config import Config
 from broker_app.features.mirror.mirror import Mirror
-from broker_app.features.mirror.refusals import http_refusal, page
+from broker_app.features.mirror.refusals import page, refusal
 from broker_app.net.auth.login import Logins
 from broker_app.net.http.base_path import BasePath
 from broker_app.net.http.credentials import Credentials
@@ -87,10 +87,10 @@ class StandbySite:
     async def _ready(self, request: Request) -> Reply:
         """GET health/ready: a standby is not."""
         request.query()
-        raise http_refusal(self._mirror)
+        raise refusal(self._mirror)
 
     def _refusal(self, scope: Scope) -> Reply:
-        refused = http_refusal(self._mirror)
+        refused = refusal(self._mirror)
         accepts = next((value for name, value in scope["headers"] if name == b"accept"), b"")
         if b"text/html" not in accepts:
             return problem_reply(refused, None)
@@ -100,7 +100,7 @@ class StandbySite:
 
     async def _refuse_websocket(self, receive: Receive, send: Send) -> None:
         await receive()
-        refused = http_refusal(self._mirror)
+        refused = refusal(self._mirror)
         body = encode(body_of(refused))
         headers: list[Header] = [
             (b"content-type", b"application/problem+json"),

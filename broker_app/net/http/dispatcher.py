@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
@@ -23,11 +24,14 @@ from broker_app.rules.event import REST
 
 _log = logging.getLogger(__name__)
 _NO_STORE: Header = (b"cache-control", b"no-store")
+#: codes of refusals by a broker whose engine has ended: another one may serve
+_ENDED: Final = ("not-active", "store-unavailable")
 
 
 class Dispatcher:
     """Answers HTTP requests by endpoints, which the first of `routers` finds that covers the path, or the
-    first of all. `request_id` returns the header of the next reply, `idempotency` keeps replies.
+    first of all. `request_id` returns the header of the next reply, `idempotency` keeps replies, and
+    `successor` returns which broker serves instead of this one; None if that is not known.
     """
 
     def __init__(
@@ -42,8 +46,10 @@ class Dispatcher:
         behind_tls: bool,
         idempotency: IdempotencyStore | None = None,
         state: BrokerState | None = None,
+        successor: Callable[[], Awaitable[Refused | None]] | None = None,
     ) -> None:
         self._state = state
+        self._successor = successor
         self._routers = routers
         self._credentials = credentials
         self._access = access
@@ -68,12 +74,21 @@ class Dispatcher:
         except Departed:
             return
         except Refused as refused:
-            reply = problem_reply(refused, trace_id)
+            reply = problem_reply(await self._with_successor(refused), trace_id)
         except Exception:
             _log.exception("request %s failed", own[0][1].decode())
             reply = problem_reply(Refused("internal", "the node failed; its log has the details"), trace_id)
         if reply is not None:
             await send_reply(request, reply)
+
+    async def _with_successor(self, refused: Refused) -> Refused:
+        """A refusal with the addresses of the broker that serves instead of this one, if there is one."""
+        if self._successor is None or refused.code not in _ENDED or "active" in refused.facts:
+            return refused
+        found = await self._successor()
+        if found is None:
+            return refused
+        return Refused(refused.code, f"{refused.detail}; {found.detail}", **{**found.facts, **refused.facts})
 
     async def _answer(self, request: Request, scope: Scope) -> Reply | None:
         raw_path = raw_path_of(scope)

@@ -47,6 +47,8 @@ class WaitingRequests:
         )
         self._waits: set[WaitingRequest] = set()
         self.stopped = False
+        #: why those that begin later end at once
+        self._refusal: Refused | None = None
 
     def enter(
         self, client: Client, source: Destination | None = None, right: str = RECEIVE
@@ -55,7 +57,7 @@ class WaitingRequests:
         self._shares.take(client.identity.user, admin=self._is_admin(client.identity))
         wait = WaitingRequest(client, source, right)
         if self.stopped:
-            wait.end()
+            wait.end(self._refusal)
         self._waits.add(wait)
         return wait
 
@@ -75,11 +77,11 @@ class WaitingRequests:
             if wait.right == RECEIVE and wait.source is not None:
                 wait.end(refusal())
 
-    def stop(self) -> None:
-        """End all waits, and those that begin later."""
-        self.stopped = True
+    def stop(self, refusal: Refused | None = None) -> None:
+        """End all waits, and those that begin later, by `refusal` or because the node stops."""
+        self.stopped, self._refusal = True, refusal
         for wait in self._waits:
-            wait.end()
+            wait.end(refusal)
 
     @property
     def identities(self) -> Iterator[Identity]:

@@ -15,7 +15,15 @@ Header = tuple[bytes, bytes]
 #: codes of the core that have another name among the problems of HTTP
 _OTHER_NAMES = {"unknown-delivery": "lease-lost"}
 #: temporary refusals have the seconds until a retry
-_RETRY_S = {"busy": 1, "queue-full": 5, "store-full": 30, "quiesced": 5, "paused": 5, "taking-over": 1}
+_RETRY_S = {
+    "busy": 1,
+    "queue-full": 5,
+    "store-full": 30,
+    "quiesced": 5,
+    "paused": 5,
+    "taking-over": 1,
+    "not-active": 1,
+}
 
 
 class RefusedWithHeaders(Refused):
@@ -38,11 +46,16 @@ def status_of(refused: Refused) -> int:
 
 
 def headers_of(refused: Refused) -> tuple[Header, ...]:
-    """The headers that answer a refusal."""
+    """The headers that answer a refusal: its own, or when to try again, and which broker to ask (`web`)."""
     if isinstance(refused, RefusedWithHeaders):
         return refused.headers
+    headers = []
     retry_s = refused.facts.get("retry_s", _RETRY_S.get(name_of(refused)))
-    return () if retry_s is None else ((b"retry-after", b"%d" % max(1, math.ceil(float(str(retry_s))))),)
+    if retry_s is not None:
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(float(str(retry_s))))))
+    if web := refused.facts.get("web"):
+        headers.append((b"location", str(web).encode()))
+    return tuple(headers)
 
 
 def body_of(refused: Refused, **more: Any) -> dict[str, Any]:

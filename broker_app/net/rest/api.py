@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.net.auth.login import Identity
 from broker_app.net.broker_state import PAUSE, PAUSED, BrokerState, Order
@@ -31,7 +32,9 @@ class RestApi:
     - `actions` records operators' actions;
     - `state` says whether clients are served;
     - `others` answer paths that the OpenAPI description does not have;
-    - `control_document` is an OpenAPI document whose paths are answered by another program.
+    - `control_document` is an OpenAPI document whose paths are answered by another program;
+    - `successor` returns which broker serves after the engine of this one has failed; None if that is not
+      known.
 
     Created within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
@@ -47,7 +50,10 @@ class RestApi:
         state: BrokerState,
         others: Sequence[Router] = (),
         control_document: Mapping[str, Any] | None = None,
+        successor: Callable[[], Awaitable[Refused | None]] | None = None,
     ) -> None:
+        self._successor = successor
+        self._ending: asyncio.Task[None] | None = None
         self._limits = parts.limits
         self._access = parts.access
         self._waiting = parts.waiting
@@ -67,6 +73,7 @@ class RestApi:
             behind_tls=config.behind_tls,
             idempotency=IdempotencyStore(asyncio.get_running_loop().time),
             state=state,
+            successor=self._found_successor,
         )
         self.direct = FastPublish(
             self.engine_client,
@@ -118,9 +125,21 @@ class RestApi:
         return self._waiting.identities
 
     def engine_ended(self, error: BaseException) -> None:
-        """Answer all requests that wait for the engine, which has ended."""
+        """Answer all requests that wait for the engine, which has ended: with the broker that serves now, if
+        that can be found."""
         self.engine_client.engine_ended(error)
-        self.stop()
+        if self._successor is None:
+            self.stop()
+        else:
+            self._ending = asyncio.ensure_future(self._end_waiting())
+
+    async def _end_waiting(self) -> None:
+        self._waiting.stop(await self._found_successor())
+
+    async def _found_successor(self) -> Refused | None:
+        if self._successor is None or self.engine_client.engine.ended is None:
+            return None
+        return await self._successor()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._dispatcher(scope, receive, send)

@@ -27,7 +27,7 @@ from broker_app.net.server.listeners import Ports
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.central_settings import CentralSettings, SettingsSource
 from broker_app.node.cluster_clients import ClusterClients
-from broker_app.node.cluster_member import client_addresses, make_cluster, make_record
+from broker_app.node.cluster_member import client_addresses, client_web, make_cluster, make_record, web_of
 from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.enhanced_member import EnhancedMember
 from broker_app.node.features.feature import Feature, Parts
@@ -109,6 +109,10 @@ class ClusterFeature(Feature):
             )
         return await cluster.central.everywhere([link for link in cluster.members.links() if link.is_up])
 
+    def web_of(self, broker: str) -> str:
+        """Where another broker of the cluster answers HTTP; empty if that is not known."""
+        return web_of(self._cluster, broker) if self._cluster is not None else ""
+
     def uris(self) -> Sequence[str]:
         """The addresses that clients may go to; none for a broker in no cluster."""
         return self._parts.sessions.failover_uris() if self._cluster is not None else ()
@@ -155,6 +159,7 @@ class ClusterFeature(Feature):
             self._tasks.start("copy of the change record", self._copy.run)
         cluster.calls, sessions.channels.sites.others = sessions.channels, cluster
         state.other_addresses = partial(client_addresses, cluster)
+        state.other_web = partial(client_web, cluster)
         state.waiting = lambda: record.propagation.waiting
         state.listeners.add(lambda *_: cluster.set_quiesced(state.quiesced is not None))
         self._notices = ClusterNotices(parts.events, partial(cluster.report, interest=False))
