@@ -33,12 +33,12 @@ app.add_typer(record_app, name="record")
 
 _STATES = get_args(LinkState)
 _BROKERS = (
-    "broker", "state", "address", "sent_rate", "received_rate", "unsettled", "round_trip_ms", "since",
-    "reason",
+    "broker", "state", "address", "found_by", "sent_rate", "received_rate", "unsettled", "round_trip_ms",
+    "since", "reason",
 )  # fmt: skip
 _LINKS = (
     "broker", "state", "sent", "sent_rate", "received", "received_rate", "returned", "unsettled_there",
-    "unsettled_here", "round_trip_ms", "tls", "version", "address", "since", "reason",
+    "unsettled_here", "round_trip_ms", "tls", "version", "address", "found_by", "since", "reason",
 )  # fmt: skip
 _MEMBERS = ("broker", "state", "messages", "taken_by", "seen_s", "address", "why")
 _TAKEOVERS = (
@@ -68,6 +68,9 @@ def status(ctx: typer.Context) -> None:
             given.output.say(f"{one['member']} has failed, and this broker serves its journal; {left}")
         if found["enhanced"] is not None:
             _say_enhanced(given, found["enhanced"])
+        for one in found["discovery"]:
+            works = f"does not work: {one['error']}" if one["error"] else "works"
+            given.output.say(f"brokers are found by {one['way']} {one['place']}: it {works}")
         here = {"broker": found["broker"], "state": "here", "address": found["address"]}
         given.output.rows(_BROKERS, [here, *map(_row, found["links"])])
     trouble = [_trouble(link) for link in found["links"] if link["state"] != "up"]

@@ -87,12 +87,12 @@ def client_addresses(cluster: Cluster) -> list[str]:
 
 
 def client_web(cluster: Cluster) -> str:
-    """Where the first of these brokers answers HTTP; empty if there is none."""
+    """The address for HTTP of the first of these brokers; empty if there is none."""
     return next((broker.web for broker in _taking_clients(cluster) if broker.web), "")
 
 
 def web_of(cluster: Cluster, name: str) -> str:
-    """Where the broker of this name answers HTTP; empty if it is not known."""
+    """The address for HTTP of the broker of this name; empty if it is not known."""
     known = (member.identity for member in cluster.members.all() if member.identity is not None)
     return next((broker.web for broker in known if broker.name == name), "")
 

@@ -67,9 +67,10 @@ class EnhancedMember:
             policies=lambda: policies_of(policy()),
             may_take=lambda: state.quiesced is None and not state.is_stopping,
             taken=self._taken,
-            found=cluster.members.learn,
+            found=lambda addresses: cluster.members.learn(addresses, "registry"),
         )
         cluster.enhanced = self.watch.report
+        cluster.registry = lambda: [self.watch.discovery()]
         state.taking_over = self._taking_over
         state.is_taken_over = True
 

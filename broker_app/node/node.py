@@ -175,7 +175,7 @@ class Node:
         self.rest: RestApi
         self.operations: Operations
         self._services: Services
-        #: what tells clients, after this broker has lost its journal, which one has it
+        #: the search for the broker that has the journal, after this one has lost it
         self._moved: asyncio.Task[Refused | None] | None = None
         #: parts that are there and wait for the engine, to be called with what ended it
         self._on_engine_end: list[Callable[[BaseException], None]] = []

@@ -18,6 +18,7 @@ from broker_app.features.cluster.central_reload import BrokerReload
 from broker_app.features.cluster.change_record import DESTINATION, Change
 from broker_app.features.cluster.frames import ChangedSetting
 from broker_app.features.cluster.replicated_record import KeeperSettings
+from broker_app.features.cluster.report import DiscoveryReport
 from broker_app.net.operator_audit import RELOADED
 from tests.cli.conftest import CommandLine, Result
 from tests.rest.conftest import Rest
@@ -156,8 +157,13 @@ async def test_an_enhanced_cluster_is_shown_with_its_members_and_takeovers(serve
     none = await served.mom("takeovers")
     assert (none.code, "no member of an enhanced cluster" in none.err) == (FAILED, True)
 
-    served.rest.cluster = a_report(a_link("b2"), enhanced=an_enhanced_cluster())
+    discovery = [DiscoveryReport(way="registry", place="shop", error="no route to host")]
+    served.rest.cluster = a_report(
+        a_link("b2", found_by="registry"), enhanced=an_enhanced_cluster(), discovery=discovery
+    )
     found = await served.mom("status")
+    assert "brokers are found by registry shop: it does not work: no route to host" in found.err
+    assert any(row[0] == "b2" and "registry" in row for row in found.rows)
     assert "a member that fails is taken over after 4 s at most" in found.err
     assert "last takeover: b1 of b3 at 2025-06-15T15:06:43.000Z, complete in 0.25 s" in found.err
     states = {row[0]: row[1] for row in found.rows}

@@ -19,6 +19,7 @@ from broker_app.features.bridge import pipe
 from broker_app.features.bridge import report as bridge_report
 from broker_app.features.callbacks.webhooks.push_totals import BOUNDS_S
 from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
+from broker_app.features.cluster.report import DiscoveryReport, TakeoverTotals
 from broker_app.features.cluster.status import status
 from broker_app.net.policy.policy import Grant
 from broker_app.net.rest.node.mirrors import ACTIVE, STANDBY
@@ -29,7 +30,7 @@ from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
 from tests.rest.bridging import report
 from tests.rest.conftest import Rest
 from tests.rest.test_journal import administered
-from tests.support.clusters import a_link, a_report
+from tests.support.clusters import a_link, a_report, a_takeover, an_enhanced_cluster
 
 METRICS, DETAILED = "/metrics", "/metrics/detailed"
 #: by (name of the sample, its labels, sorted)
@@ -185,6 +186,26 @@ def test_a_lease_and_its_standbys_are_shown() -> None:
         "mom_mirror_lag_seconds": {("b",): 2.5},
     }
     assert dict(of_mirrors({**active, "state": STANDBY}))["mom_lease_held"] == {(): 0}
+
+
+def test_takeovers_by_a_broker_are_counted_with_what_was_lost() -> None:
+    first, second = a_takeover(lost_messages=4), a_takeover(took_s=0.5, lost_messages=None)
+    totals = TakeoverTotals().with_one(first).with_one(second).with_failure()
+    discovery = [
+        DiscoveryReport(way="multicast", place="239.255.2.3:6155", error="no such device"),
+        DiscoveryReport(way="registry", place="shop"),
+    ]
+    report = a_report(enhanced=an_enhanced_cluster(totals=totals), discovery=discovery)
+    found = dict(of_cluster(status(report)))
+    shown = {name: samples for name, samples in found.items() if "_link_" not in name}
+    assert shown == {
+        "mom_cluster_discovery_up": {("multicast", "239.255.2.3:6155"): 0, ("registry", "shop"): 1},
+        "mom_cluster_members": {("OPERATING",): 1, ("TAKEOVER_COMPLETE",): 1, ("UNKNOWN",): 1},
+        "mom_cluster_takeovers_total": {("complete",): 2, ("failed",): 1},
+        "mom_cluster_takeover_messages_total": {(): 34},
+        "mom_cluster_takeover_lost_messages_total": {(): 4},
+        "mom_cluster_takeover_last_seconds": {(): 0.5},
+    }
 
 
 def test_the_links_of_a_cluster_are_shown_and_the_keeper_where_there_is_one() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
+from broker_app.features.cluster.report import DiscoveryReport
 from broker_app.features.cluster.status import status
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import (
@@ -30,7 +31,7 @@ from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.component_health import Component
 from broker_app.telemetry.event_log import FILES, EventLog
 from tests.core.stage import Stage
-from tests.support.clusters import a_link, a_report
+from tests.support.clusters import a_link, a_report, a_takeover, an_enhanced_cluster
 
 NOW = 1_800_000_000.0
 RULE = AlertRule("waits", "no-consumer", 1, 60, "warning")
@@ -328,6 +329,41 @@ async def test_a_full_store_a_flapping_client_and_refused_files() -> None:
     assert await stage.found("configuration") == {"files": 1}
     stage.events.note(FILES, "reload", "applied")
     assert await stage.found("configuration") == {}
+
+
+async def test_takeovers_suspects_and_ways_in_which_no_broker_is_found() -> None:
+    stage = Broken()
+    rules = ("takeover", "suspect", "discovery")
+    assert [await stage.found(rule) for rule in rules] == [{}, {}, {}]
+    await stage.look()
+    began = NOW - 590
+    takeovers = [
+        a_takeover(began=NOW - 5, result="failed", error="it is damaged"),
+        a_takeover(began=began),
+        a_takeover(member="b5", began=NOW - 1, result="running"),
+        a_takeover(member="b4", began=NOW - 601),
+    ]
+    discovery = [
+        DiscoveryReport(way="multicast", place="239.255.2.3:6155", error="no such device"),
+        DiscoveryReport(way="registry", place="shop"),
+    ]
+    stage.cluster = status(a_report(enhanced=an_enhanced_cluster(takeovers=takeovers), discovery=discovery))
+    assert await stage.found("takeover") == {"b3": 2}
+    assert await stage.found("suspect") == {"b2": 1}
+    assert await stage.found("discovery") == {"multicast 239.255.2.3:6155": 1}
+    texts = []
+    for rule in rules:
+        found = (await stage.checks.find(DEFAULT_RULES[rule]))[0]
+        facts = dict(found.facts)
+        alert = Alert(
+            "1", rule, DEFAULT_RULES[rule].condition, "warning", found.subject, 1, NOW, NOW, 1, facts
+        )
+        texts.append((shown(alert)["detail"], shown(alert)["page"]))
+    assert texts == [
+        ("b1 could not take over from b3: it is damaged", "cluster/"),
+        ("member b2 is suspect: suspect", "cluster/"),
+        ("brokers cannot be found by multicast 239.255.2.3:6155: no such device", "cluster/"),
+    ]
 
 
 async def test_links_of_a_cluster_that_are_down_or_refused_and_a_keeper_that_is_away() -> None:

@@ -225,7 +225,7 @@ ALERT_RULES = ResourceType(
     {
         "condition": Field(
             "oldest, dead-letters, no-consumer, bridge-stalled, store, flapping, configuration, "
-            "failing, degraded, link-down, link-refused, keeper-away"
+            "failing, degraded, link-down, link-refused, keeper-away, takeover, suspect, discovery"
         ),
         "threshold": Field("value from which the alert fires, in the unit of the condition", float),
         "for_s": Field("seconds the condition must hold before the alert fires", _seconds),

@@ -28,6 +28,7 @@ from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import (
     AdoptedReport,
     ClusterReport,
+    DiscoveryReport,
     EnhancedReport,
     InterestReport,
     LinkReport,
@@ -127,6 +128,8 @@ class Cluster:
         self.adopted: Callable[[], list[AdoptedReport]] = list
         #: the enhanced cluster that this broker is a member of, if it is
         self.enhanced: Callable[[], EnhancedReport | None] = lambda: None
+        #: the registry of that cluster, as a way to find brokers
+        self.registry: Callable[[], list[DiscoveryReport]] = list
         #: the availability that was sent to all others; None when one has come since
         self._announced: f.Availability | None = None
         #: takes the messages between applications
@@ -179,10 +182,9 @@ class Cluster:
 
     def _heard(self, broker: str, address: str) -> None:
         """Connect to a broker that announces itself."""
-        if self.members.knows(address):
-            return
-        log.info("broker %s announces itself at %s", broker, address)
-        self.members.learn([address])
+        if not self.members.knows(address):
+            log.info("broker %s announces itself at %s", broker, address)
+        self.members.learn([address], "multicast")
 
     def _make_link(self, *, dials: bool) -> Link:
         settings = self.settings
@@ -270,7 +272,7 @@ class Cluster:
         self._strangers.pop(link, None)
         self._refused.pop(broker.name, None)
         self.listeners("up", broker.name, "")
-        self.members.learn(broker.brokers)
+        self.members.learn(broker.brokers, "broker")
         self._announced = None  # it may have changed in the meantime, and change back
         link.send(self._availability())
         for use in self._shared_limits.all():
@@ -351,7 +353,7 @@ class Cluster:
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what another broker says about itself."""
-        self.members.learn(frame.brokers)
+        self.members.learn(frame.brokers, "broker")
 
     # ------------------------------------------------------------------ sites of message channels
 
@@ -415,9 +417,15 @@ class Cluster:
             quiesced=self.quiesced,
             adopted=self.adopted(),
             enhanced=self.enhanced(),
+            discovery=self._discovery(),
             links=[self._link_report(member) for member in self.members.all()],
             interest=self._interest() if interest else [],
         )
+
+    def _discovery(self) -> list[DiscoveryReport]:
+        """The ways in which brokers are found; that of the settings needs nothing, and is not among them."""
+        multicast = self._multicast.report() if self._multicast is not None else []
+        return [*multicast, *self.registry()]
 
     def _interest(self) -> list[InterestReport]:
         """The interest of the consumers of all brokers."""
@@ -442,6 +450,7 @@ class Cluster:
             broker=member.name or member.address,
             address=member.address,
             state=_state(member),
+            found_by=member.found_by,
             reason="" if link is not None else member.reason.detail,
             since=member.since,
             version=identity.version if identity is not None else "",

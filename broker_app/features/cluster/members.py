@@ -13,13 +13,14 @@ import ssl
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, get_args
 
 from broker_app.base.cluster_addresses import hidden
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, is_stop
+from broker_app.features.cluster.report import FoundBy
 
 log = logging.getLogger(__name__)
 
@@ -31,13 +32,15 @@ CONNECT_S: Final = 5.0
 _MAY_RETRY: Final = ("connecting", "connection-lost", "duplicate", "timeout", "unreachable", "stopped")
 #: brokers that are known, at most
 MOST_BROKERS: Final = 200
+_SUREST_FIRST: Final[tuple[FoundBy, ...]] = get_args(FoundBy)
 
 
 class Member:
     """Another broker: `name` is empty until it was reached."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, found_by: FoundBy) -> None:
         self.address = address
+        self.found_by = found_by
         self.name = ""
         self.link: Link | None = None
         #: why there is no link
@@ -87,7 +90,7 @@ class Members:
 
     def start(self) -> None:
         """Connect to all that are known."""
-        self.learn(self._to_dial)
+        self.learn(self._to_dial, "static")
 
     async def stop(self) -> None:
         """Connect to no other broker any more."""
@@ -128,11 +131,13 @@ class Members:
         for address in addresses:
             if (member := self._members.get(address)) is not None:
                 member.is_leaving = False
-        self.learn(addresses)
+        self.learn(addresses, "static")
 
-    def learn(self, addresses: tuple[str, ...] | list[str]) -> None:
+    def learn(self, addresses: tuple[str, ...] | list[str], found_by: FoundBy) -> None:
         """Connect to brokers that are not known yet."""
         for address in addresses:
+            if known := self._members.get(address):
+                known.found_by = min(known.found_by, found_by, key=_SUREST_FIRST.index)
             if self.knows(address) or not _is_address(address):
                 continue
             if self._is_stopped or len(self._members) >= MOST_BROKERS:
@@ -140,7 +145,7 @@ class Members:
             if fault := hidden(address, self._own_address):
                 self._hide(address, fault)
                 continue
-            self._members[address] = Member(address)
+            self._members[address] = Member(address, found_by)
             keep = supervised(f"link to {address}", partial(self._keep, address))
             self._tasks[address] = asyncio.create_task(keep)
 
@@ -198,9 +203,9 @@ class Members:
             if member.name == broker.name:
                 return member
         if not broker.address:  # an adopted broker: it connects to others, and none to it
-            return self._members.setdefault(f"~{broker.name}", Member(""))
+            return self._members.setdefault(f"~{broker.name}", Member("", "broker"))
         if broker.address not in self._members:
-            self.learn([broker.address])
+            self.learn([broker.address], "broker")
         found = self._members.get(broker.address)
         if broker.address in self._hidden:
             raise Refused("cluster-mismatch", hidden(broker.address, self._own_address))

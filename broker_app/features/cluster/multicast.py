@@ -15,6 +15,7 @@ from broker_app.base.log_limit import RareLog
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.features.cluster.announcements import MOST_BYTES, Announcement, Freshness, Seal
+from broker_app.features.cluster.report import DiscoveryReport
 
 log = logging.getLogger(__name__)
 
@@ -50,20 +51,31 @@ class Multicast:
         self._secret = secret
         self._found = found
         self._tasks = TaskSupervisor()
+        self._parts: list[_Announcer | _Listener] = []
 
     async def start(self) -> None:
         """Begin to announce and to listen."""
         seal = await asyncio.to_thread(Seal, self._secret)
         if self._settings.announces is not None:
             announcer = _Announcer(self._settings.announces, seal, self._announcement)
+            self._parts.append(announcer)
             self._tasks.start("announcements of this broker", announcer.run)
         for group in self._settings.listens:
             listener = _Listener(group, seal, self._heard)
+            self._parts.append(listener)
             self._tasks.start(f"announcements in {group.host}", listener.run)
 
     async def stop(self) -> None:
         """Send and hear nothing more."""
         await self._tasks.stop()
+
+    def report(self) -> list[DiscoveryReport]:
+        """The groups in which this broker is announced, or hears others."""
+        errors: dict[str, str] = {}
+        for part in self._parts:
+            place = _place(part.group)
+            errors[place] = errors.get(place) or part.error
+        return [DiscoveryReport(way="multicast", place=place, error=error) for place, error in errors.items()]
 
     def _announcement(self, group: MulticastGroup, time_ms: int) -> Announcement:
         return Announcement(group.name, self._broker, self._address, self._incarnation, time_ms)
@@ -82,7 +94,9 @@ class _Announcer:
         seal: Seal,
         make: Callable[[MulticastGroup, int], Announcement],
     ) -> None:
-        self._group = group
+        self.group = group
+        #: why it does not work now; empty while it does
+        self.error = ""
         self._seal = seal
         self._make = make
         self._failures = _rare()
@@ -91,19 +105,22 @@ class _Announcer:
     async def run(self) -> None:
         while True:
             try:
-                with _sender(self._group) as sender:
+                with _sender(self.group) as sender:
                     while True:
-                        sender.sendto(self._datagram(), (self._group.host, self._group.port))
+                        sender.sendto(self._datagram(), (self.group.host, self.group.port))
+                        self.error = ""
                         await asyncio.sleep(ANNOUNCE_S)
             except OSError as error:
-                where = f"{self._group.host}:{self._group.port}"
-                self._failures.log("this broker cannot be announced to %s: %s", where, _reason(error))
+                self.error = _reason(error)
+                self._failures.log(
+                    "this broker cannot be announced to %s: %s", _place(self.group), self.error
+                )
                 await asyncio.sleep(ANNOUNCE_S)
 
     def _datagram(self) -> bytes:
         """The next announcement: later than the one before, whatever the clock does."""
         self._last_ms = max(self._last_ms + 1, round(time.time() * 1000))
-        return self._seal.signed(self._make(self._group, self._last_ms))
+        return self._seal.signed(self._make(self.group, self._last_ms))
 
 
 class _Listener:
@@ -115,7 +132,9 @@ class _Listener:
         seal: Seal,
         heard: Callable[[Announcement], None],
     ) -> None:
-        self._group = group
+        self.group = group
+        #: why it does not work now; empty while it does
+        self.error = ""
         self._seal = seal
         self._heard = heard
         self._failures = _rare()
@@ -127,11 +146,12 @@ class _Listener:
     async def run(self) -> None:
         while True:
             try:
-                with _receiver(self._group) as receiver:
+                with _receiver(self.group) as receiver:
+                    self.error = ""
                     await self._listen(receiver)
             except OSError as error:
-                where = f"{self._group.host}:{self._group.port}"
-                self._failures.log("announcements in %s cannot be heard: %s", where, _reason(error))
+                self.error = _reason(error)
+                self._failures.log("announcements in %s cannot be heard: %s", _place(self.group), self.error)
                 await asyncio.sleep(ANNOUNCE_S)
 
     async def _listen(self, receiver: socket.socket) -> None:
@@ -161,13 +181,13 @@ class _Listener:
         """Take a datagram of anybody."""
         try:
             announcement = self._seal.checked(datagram)
-            if announcement.group != self._group.name:
+            if announcement.group != self.group.name:
                 return
             self._freshness.check(announcement, time.time())
         except Refused as refused:
             self._refusals[refused.code].log(
                 "an announcement of %s in %s:%d is ignored (%s): %s",
-                *(sender, self._group.host, self._group.port, refused.code, refused.detail),
+                *(sender, self.group.host, self.group.port, refused.code, refused.detail),
             )
             return
         self._heard_at = asyncio.get_running_loop().time()
@@ -209,6 +229,10 @@ def _receiver(group: MulticastGroup) -> socket.socket:
         receiver.close()
         raise
     return receiver
+
+
+def _place(group: MulticastGroup) -> str:
+    return f"{group.host}:{group.port}"
 
 
 def _reason(error: OSError) -> str:

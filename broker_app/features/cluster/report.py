@@ -9,6 +9,9 @@ import msgspec
 #: up: messages pass. connecting: not yet reached, or its connection is lost; it is tried again. refused: one
 #: of the two does not want the other, `reason` says why. stopped: the other has reported that it stops.
 LinkState = Literal["up", "connecting", "refused", "stopped"]
+#: how a broker was found, the surest way first. static: this one's settings name it. multicast: it announces
+#: itself. registry: the store of the enhanced cluster has it. broker: it, or another one, has named it
+FoundBy = Literal["static", "multicast", "registry", "broker"]
 
 
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +22,7 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     broker: str
     address: str
     state: LinkState
+    found_by: FoundBy = "broker"
     reason: str = ""
     since: float = 0.0
     version: str = ""
@@ -107,7 +111,34 @@ class TakeoverReport(msgspec.Struct, frozen=True, kw_only=True):
     messages: int = 0
     result: TakeoverResult = "running"
     lost: str = ""
+    #: of which so many messages; None if that is not known
+    lost_messages: int | None = None
     error: str = ""
+
+
+class TakeoverTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """The takeovers by one broker since it started: how many are complete and have failed, how many messages
+    were taken over and how many are known to be lost, and how long the last one took, None without one."""
+
+    complete: int = 0
+    failed: int = 0
+    messages: int = 0
+    lost_messages: int = 0
+    last_took_s: float | None = None
+
+    def with_one(self, takeover: TakeoverReport) -> TakeoverTotals:
+        """The totals with another takeover that is complete."""
+        return TakeoverTotals(
+            complete=self.complete + 1,
+            failed=self.failed,
+            messages=self.messages + takeover.messages,
+            lost_messages=self.lost_messages + (takeover.lost_messages or 0),
+            last_took_s=takeover.took_s,
+        )
+
+    def with_failure(self) -> TakeoverTotals:
+        """The totals with another takeover that has failed."""
+        return msgspec.structs.replace(self, failed=self.failed + 1)
 
 
 class EnhancedReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,8 +153,18 @@ class EnhancedReport(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: float
     worst_case_s: float
     taking_over: str = ""
+    totals: TakeoverTotals = TakeoverTotals()
     members: list[MemberReport] = []
     takeovers: list[TakeoverReport] = []
+
+
+class DiscoveryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One way in which this broker finds others, or is found by them, at `place`: a group, or the registry.
+    `error` is why it does not work now, empty while it does."""
+
+    way: FoundBy
+    place: str
+    error: str = ""
 
 
 class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,5 +182,6 @@ class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     adopted: list[AdoptedReport] = []
     #: None for a cluster whose brokers do not take over
     enhanced: EnhancedReport | None = None
+    discovery: list[DiscoveryReport] = []
     links: list[LinkReport] = []
     interest: list[InterestReport] = []

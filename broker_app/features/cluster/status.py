@@ -41,7 +41,13 @@ def status(report: ClusterReport) -> Facts:
     del facts["interest"]
     adopted: list[Facts] = msgspec.to_builtins(report.adopted)
     links = [status_of_link(link) for link in report.links]
-    return {**facts, "adopted": adopted, "enhanced": _status_of_enhanced(report.enhanced), "links": links}
+    return {
+        **facts,
+        "adopted": adopted,
+        "enhanced": _status_of_enhanced(report.enhanced),
+        "discovery": msgspec.to_builtins(report.discovery),
+        "links": links,
+    }
 
 
 def _status_of_enhanced(report: EnhancedReport | None) -> Facts | None:

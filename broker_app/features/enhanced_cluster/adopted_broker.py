@@ -48,7 +48,7 @@ class AdoptedBroker:
         self.engine.adopt()
         self.engine.submit(Reconfigure(policies, limits))
         await self.cluster.start(None)
-        self.cluster.members.learn(brokers)
+        self.cluster.members.learn(brokers, "broker")
 
     def report(self) -> AdoptedReport:
         """The journal, and what is left in it."""

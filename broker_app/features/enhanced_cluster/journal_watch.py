@@ -19,7 +19,7 @@ from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
-from broker_app.features.cluster.report import EnhancedReport, TakeoverReport
+from broker_app.features.cluster.report import DiscoveryReport, EnhancedReport, TakeoverReport, TakeoverTotals
 from broker_app.features.enhanced_cluster.failure_detection import FailureDetector, Timing
 from broker_app.features.enhanced_cluster.members import members_of
 from broker_app.features.enhanced_cluster.registry import (
@@ -112,7 +112,9 @@ class JournalWatch:
         self._closing = Event()
         self._due = Event()
         self._thread: Thread | None = None
-        self._is_reachable = True
+        #: why the registry cannot be read now; empty while it can
+        self._unreachable = ""
+        self._totals = TakeoverTotals()
         self._noted_at = 0.0
         #: when a journal that could not be taken over is tried again
         self._again_at: dict[str, float] = {}
@@ -188,9 +190,14 @@ class JournalWatch:
             **timing._asdict(),
             worst_case_s=timing.worst_case_s,
             taking_over=self.taking_over,
+            totals=self._totals,
             members=members_of(journals, takeovers, self._detector.suspicions),
             takeovers=[seen.takeover for seen in takeovers],
         )
+
+    def discovery(self) -> DiscoveryReport:
+        """The registry as a way in which brokers find each other."""
+        return DiscoveryReport(way="registry", place=self._cluster_id, error=self._unreachable)
 
     def close(self) -> None:
         """Take over nothing more, and end. Blocks."""
@@ -215,11 +222,11 @@ class JournalWatch:
             begun = time.monotonic()
             try:
                 self._beat()
-                self._is_reachable = True
+                self._unreachable = ""
             except JournalError as error:
-                if self._is_reachable:
+                if not self._unreachable:
                     log.warning("the journals of the cluster cannot be read now: %s", error)
-                self._is_reachable = False
+                self._unreachable = str(error)
             except Exception as error:  # or no member would be taken over any more
                 internal_errors.note("the watch over the journals of the cluster", error)
             self._due.wait(max(0.05, self._detector.interval_s - (time.monotonic() - begun)))
@@ -304,10 +311,14 @@ class JournalWatch:
                 between=self._between,
             )
             taken = takeover.take(self._make_broker, self._policies)
+        except JournalError:
+            self._totals = self._totals.with_failure()
+            raise
         finally:
             self.taking_over = ""
         if taken is None:
             return None
+        self._totals = self._totals.with_one(taken.takeover)
         self.serve(taken.note)
         log.warning(
             "broker %s is taken over (%s): this broker serves its journal %s after %.2f s, epoch %d",

@@ -139,7 +139,13 @@ class Takeover:
         )
         self._registry.set_generation(note.member, note.generation + 1)
         self._registry.write(taken)
-        report = self._noted_end("complete", messages=taken.messages, lost=_lost(self._store, note.member))
+        lost_messages = _lost_messages(self._store)
+        report = self._noted_end(
+            "complete",
+            messages=taken.messages,
+            lost=_lost(lost_messages, note.member),
+            lost_messages=lost_messages,
+        )
         return TakenJournal(taken, self._journal, broker, report)
 
     def _failed(self, error: BaseException) -> None:
@@ -161,11 +167,15 @@ def stored_messages(broker: Broker) -> int:
     return sum(queue.depth + queue.unsettled for queue in broker.destinations.queues.values())
 
 
-def _lost(store: Store, member: str) -> str:
-    """The loss that ended with a member that has failed, by its last note."""
+def _lost_messages(store: Store) -> int | None:
+    """The number of messages that a member had only in memory, by its last note; None if it has left none."""
     former = next(iter(members_in(store)), None)
-    known = former is not None and former.non_persistent is not None
-    number = former.non_persistent if former is not None and known else "an unknown number of"
+    return former.non_persistent if former is not None else None
+
+
+def _lost(messages: int | None, member: str) -> str:
+    """The loss by the end of a member, as a sentence."""
+    number = "an unknown number of" if messages is None else messages
     return (
         f"nothing that was persistent; {number} messages that were only in the memory of {member}; "
         "transactions that were open are rolled back"

@@ -110,7 +110,7 @@ class ClusterFeature(Feature):
         return await cluster.central.everywhere([link for link in cluster.members.links() if link.is_up])
 
     def web_of(self, broker: str) -> str:
-        """Where another broker of the cluster answers HTTP; empty if that is not known."""
+        """The address for HTTP of another broker of the cluster; empty if that is not known."""
         return web_of(self._cluster, broker) if self._cluster is not None else ""
 
     def uris(self) -> Sequence[str]:

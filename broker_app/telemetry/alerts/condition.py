@@ -28,9 +28,12 @@ DEGRADED: Final = "degraded"
 LINK_DOWN: Final = "link-down"
 LINK_REFUSED: Final = "link-refused"
 KEEPER_AWAY: Final = "keeper-away"
+TAKEOVER: Final = "takeover"
+SUSPECT: Final = "suspect"
+DISCOVERY: Final = "discovery"
 ConditionName = Literal[
     "oldest", "dead-letters", "no-consumer", "bridge-stalled", "store", "flapping", "configuration",
-    "failing", "degraded", "link-down", "link-refused", "keeper-away",
+    "failing", "degraded", "link-down", "link-refused", "keeper-away", "takeover", "suspect", "discovery",
 ]  # fmt: skip
 _CLUSTER: Final = "cluster/"
 WARNING, CRITICAL = SEVERITIES = ("warning", "critical")
@@ -86,6 +89,13 @@ def _component(alert: Alert) -> str:
 def _down(alert: Alert) -> str:
     reason = f": {alert.facts['reason']}" if alert.facts.get("reason") else ""
     return f"broker {alert.subject} cannot be reached{reason}"
+
+
+def _taken_over(alert: Alert) -> str:
+    taker, reason = alert.facts.get("taker", ""), alert.facts.get("reason", "")
+    if alert.facts.get("result") == "failed":
+        return f"{taker} could not take over from {alert.subject}: {reason}"
+    return f"{taker} has taken over from {alert.subject}: {reason}"
 
 
 def _address(page: str, **query: Any) -> str:
@@ -183,6 +193,28 @@ CONDITIONS: Final[Mapping[ConditionName, Condition]] = MappingProxyType(
             _("the keeper of the cluster is away: changes of the configuration are refused"),
             "keeper", "keepers", 1, 60, WARNING,
             lambda alert: f"changes of the configuration are refused: {alert.facts.get('reason', '')}",
+            lambda alert: _CLUSTER,
+        ),
+        TAKEOVER: Condition(
+            _("a member of the enhanced cluster was taken over this many times within ten minutes, or could "
+            "not be"),
+            "broker", "takeovers", 1, 0, CRITICAL,
+            _taken_over,
+            lambda alert: _CLUSTER,
+        ),
+        SUSPECT: Condition(
+            _("a member of the enhanced cluster sends no heart-beat"),
+            "broker", "members", 1, 0, WARNING,
+            lambda alert: f"member {alert.subject} is suspect: {alert.facts.get('reason', '')}",
+            lambda alert: _CLUSTER,
+        ),
+        DISCOVERY: Condition(
+            _("other brokers of the cluster cannot be found in a way that is set up: a multicast group, or "
+            "the registry of the members"),
+            "discovery", "ways", 1, 30, WARNING,
+            lambda alert: (
+                f"brokers cannot be found by {alert.subject}: {alert.facts.get('reason', '')}"
+            ),
             lambda alert: _CLUSTER,
         ),
     }

@@ -3,10 +3,11 @@ broker."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from broker_app.base.times import milliseconds
 from broker_app.base.turns import in_turns
 from broker_app.core.broker import Broker
 from broker_app.core.destination import is_forwarded
@@ -22,6 +23,10 @@ from broker_app.telemetry.statistics import Statistics
 #: queues of dead letters whose growth is watched, and the interval of its samples
 MAX_GROWING: Final = 1_000
 GROWTH_STEP_S: Final = 30.0
+#: seconds for which an alert about a takeover goes on
+TAKEOVER_S: Final = 600.0
+#: the state of a member that is suspect (`MemberReport`)
+SUSPECT_STATE: Final = "UNKNOWN"
 
 Facts = dict[str, Any]
 
@@ -83,6 +88,9 @@ class ConditionChecks:
             condition.LINK_DOWN: lambda rule: self._links(rule, "connecting", "stopped"),
             condition.LINK_REFUSED: lambda rule: self._links(rule, "refused"),
             condition.KEEPER_AWAY: self._keeper_away,
+            condition.TAKEOVER: self._taken_over,
+            condition.SUSPECT: self._suspects,
+            condition.DISCOVERY: self._discovery,
         }
 
     def clock_stepped(self, by_s: float) -> None:
@@ -175,6 +183,40 @@ class ConditionChecks:
         cluster = self._cluster()
         if cluster is not None and cluster["keeper_state"] and rule.threshold <= 1:
             yield Violation(cluster["keeper"], 1, {"reason": cluster["keeper_state"][:500]})
+
+    def _taken_over(self, rule: AlertRule) -> Iterator[Violation]:
+        latest: dict[str, Facts] = {}
+        times: Counter[str] = Counter()
+        for takeover in self._enhanced("takeovers"):  # the newest first
+            began_ms = milliseconds(takeover["began"])
+            if takeover["result"] == "running" or began_ms is None:
+                continue
+            if self._now - began_ms / 1000 < TAKEOVER_S:
+                latest.setdefault(takeover["member"], takeover)
+                times[takeover["member"]] += 1
+        for member, number in times.items():
+            if number >= rule.threshold:
+                found = latest[member]
+                reason = found["error"] or f"{found['why']}; lost: {found['lost']}"
+                facts = {"taker": found["taker"], "result": found["result"], "reason": reason[:500]}
+                yield Violation(member, number, facts)
+
+    def _suspects(self, rule: AlertRule) -> Iterator[Violation]:
+        for member in self._enhanced("members"):
+            if member["state"] == SUSPECT_STATE and rule.threshold <= 1:
+                yield Violation(member["broker"], 1, {"reason": member["why"][:500]})
+
+    def _discovery(self, rule: AlertRule) -> Iterator[Violation]:
+        cluster = self._cluster()
+        for one in cluster["discovery"] if cluster is not None else ():
+            if one["error"] and rule.threshold <= 1:
+                yield Violation(f"{one['way']} {one['place']}", 1, {"reason": one["error"][:500]})
+
+    def _enhanced(self, what: str) -> Sequence[Facts]:
+        """A list of the report about the enhanced cluster; empty for a broker in none."""
+        cluster = self._cluster()
+        enhanced = cluster["enhanced"] if cluster is not None else None
+        return enhanced[what] if enhanced is not None else ()
 
     # ------------------------------------------------------------------ reading the broker
 

@@ -109,6 +109,16 @@ _CLUSTER: Final = (
     ),
     Family("mom_cluster_link_round_trip_seconds", GAUGE, "time of the last heart-beat's answer", ("broker",)),
     Family("mom_cluster_keeper_up", GAUGE, "1 while changes of the configuration are accepted"),
+    Family("mom_cluster_discovery_up", GAUGE, "1 while brokers can be found in this way", ("way", "place")),
+    Family("mom_cluster_members", GAUGE, "members of the enhanced cluster in a state", ("state",)),
+    Family("mom_cluster_takeovers_total", COUNTER, "takeovers by this broker", ("result",)),
+    Family("mom_cluster_takeover_messages_total", COUNTER, "messages that this broker has taken over"),
+    Family(
+        "mom_cluster_takeover_lost_messages_total",
+        COUNTER,
+        "messages that were only in the memory of the members that this broker has taken over",
+    ),
+    Family("mom_cluster_takeover_last_seconds", GAUGE, "time that the last takeover by this broker took"),
 )
 _CHANNELS: Final = (
     Family("mom_channel_handlers", GAUGE, "handlers of applications at this site"),

@@ -206,6 +206,23 @@ def of_cluster(status: Facts) -> Collected:
     )
     if status["keeper"]:
         yield "mom_cluster_keeper_up", _one(int(not status["keeper_state"]))
+    if discovery := status["discovery"]:
+        works = {(one["way"], one["place"]): int(not one["error"]) for one in discovery}
+        yield "mom_cluster_discovery_up", works
+    if status["enhanced"] is not None:
+        yield from _of_enhanced(status["enhanced"])
+
+
+def _of_enhanced(enhanced: Facts) -> Collected:
+    """The members of an enhanced cluster, and the takeovers by this broker since it started."""
+    states = Counter(member["state"] for member in enhanced["members"])
+    yield "mom_cluster_members", {(state,): number for state, number in sorted(states.items())}
+    totals = enhanced["totals"]
+    yield "mom_cluster_takeovers_total", {(result,): totals[result] for result in ("complete", "failed")}
+    yield "mom_cluster_takeover_messages_total", _one(totals["messages"])
+    yield "mom_cluster_takeover_lost_messages_total", _one(totals["lost_messages"])
+    if totals["last_took_s"] is not None:
+        yield "mom_cluster_takeover_last_seconds", _one(totals["last_took_s"])
 
 
 def of_sites(sites: Sequence[Facts]) -> Collected:

@@ -22,7 +22,7 @@ export type SubscriptionState = "offline" | "stalled" | "active";
 export type PendingState = "waiting" | "fetching" | "fetched" | "settling";
 
 /** The condition of an alert. */
-export type AlertCondition = "oldest" | "dead-letters" | "no-consumer" | "bridge-stalled" | "store" | "flapping" | "configuration" | "failing" | "degraded" | "link-down" | "link-refused" | "keeper-away";
+export type AlertCondition = "oldest" | "dead-letters" | "no-consumer" | "bridge-stalled" | "store" | "flapping" | "configuration" | "failing" | "degraded" | "link-down" | "link-refused" | "keeper-away" | "takeover" | "suspect" | "discovery";
 
 /** The state of an alert. */
 export type AlertState = "firing" | "acknowledged" | "silenced" | "ended";

@@ -86,9 +86,22 @@ export function sentenceOf({ condition, subject, value, facts, detail }: Alert):
       return withReason(gettext("Broker {name} is not in one cluster with this one", { name: subject }), facts);
     case "keeper-away":
       return withReason(gettext("Changes of the configuration are refused"), facts);
+    case "takeover":
+      return withReason(takeoverSentence(subject, facts), facts);
+    case "suspect":
+      return withReason(gettext("Member {name} of the cluster is suspect", { name: subject }), facts);
+    case "discovery":
+      return withReason(gettext("Brokers cannot be found by {name}", { name: subject }), facts);
     default:
       return detail;
   }
+}
+
+function takeoverSentence(name: string, facts: Record<string, unknown>): string {
+  const taker = String(facts.taker ?? "");
+  return facts.result === "failed"
+    ? gettext("{taker} could not take over from {name}", { taker, name })
+    : gettext("{taker} has taken over from {name}", { taker, name });
 }
 
 function withReason(sentence: string, { reason }: Record<string, unknown>): string {

@@ -38,6 +38,10 @@ test("each condition has a sentence of its own", () => {
     alert({ condition: "link-down", subject: "b2", facts: { reason: "no route to host" } }),
     alert({ condition: "link-refused", subject: "b3", facts: { reason: "autocreate.queue differs" } }),
     alert({ condition: "keeper-away", subject: "b1:7676", facts: {} }),
+    alert({ condition: "takeover", subject: "b1", facts: { taker: "b2", result: "complete", reason: "no heart-beat" } }),
+    alert({ condition: "takeover", subject: "b1", facts: { taker: "b3", result: "failed", reason: "it is damaged" } }),
+    alert({ condition: "suspect", subject: "b1", facts: { reason: "no heart-beat" } }),
+    alert({ condition: "discovery", subject: "registry shop", facts: { reason: "no route to host" } }),
   ].map(sentenceOf);
   expect(sentences).toEqual([
     "orders: the oldest message has waited 2 h",
@@ -52,6 +56,10 @@ test("each condition has a sentence of its own", () => {
     "Broker b2 of the cluster cannot be reached: no route to host",
     "Broker b3 is not in one cluster with this one: autocreate.queue differs",
     "Changes of the configuration are refused",
+    "b2 has taken over from b1: no heart-beat",
+    "b3 could not take over from b1: it is damaged",
+    "Member b1 of the cluster is suspect: no heart-beat",
+    "Brokers cannot be found by registry shop: no route to host",
   ]);
 });
 

@@ -23,7 +23,7 @@ from broker_app.features.cluster.client_reports import (
 )
 from broker_app.features.cluster.frames import ChangedSetting
 from broker_app.features.cluster.keeper import KeeperResult, unchanged
-from broker_app.features.cluster.report import AdoptedReport, ClusterReport
+from broker_app.features.cluster.report import AdoptedReport, ClusterReport, DiscoveryReport
 from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering
 from tests.support.clusters import a_link, a_report, an_enhanced_cluster, an_interest
@@ -117,9 +117,14 @@ def test_without_a_cluster_the_page_shows_the_command_that_makes_one(
 def test_members_of_an_enhanced_cluster_are_shown_with_their_takeovers(
     inside: Client, node: AnsweringNode
 ) -> None:
-    node.report = a_report(a_link("b2"), enhanced=an_enhanced_cluster())
+    discovery = [DiscoveryReport(way="multicast", place="239.255.2.3:6155", error="no such device")]
+    node.report = a_report(
+        a_link("b2", found_by="registry"), enhanced=an_enhanced_cluster(), discovery=discovery
+    )
     page = page_of(inside)
     for shown in (
+        "b2.example:7676 · found in the registry",
+        "<strong>Brokers cannot be found by multicast 239.255.2.3:6155.</strong> no such device",
         "A member that fails is taken over after 4 s at most.",
         '<span class="tag" data-tone="good">OPERATING</span>',
         '<span class="tag" data-tone="warn">UNKNOWN</span><p class="quiet">suspect</p>',

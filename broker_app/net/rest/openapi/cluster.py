@@ -6,7 +6,7 @@ from typing import get_args
 
 from broker_app.features.cluster.change_record import KINDS
 from broker_app.features.cluster.keeper import KeeperResult
-from broker_app.features.cluster.report import LinkState, MemberState, TakeoverResult
+from broker_app.features.cluster.report import FoundBy, LinkState, MemberState, TakeoverResult
 from broker_app.net.rest.node.mirrors import MAX_REASON
 from broker_app.net.rest.openapi.operations import (
     AFTER,
@@ -42,6 +42,11 @@ _LINK: Json = {
     "broker": {**TEXT, "description": "name of the other broker"},
     "address": {**TEXT, "description": "HOST:PORT of its cluster listener"},
     "state": _STATE,
+    "found_by": {
+        "enum": list(get_args(FoundBy)),
+        "description": "static: the settings name it. multicast: it announces itself. registry: the store "
+        "of the enhanced cluster has it. broker: it, or another one, has named it",
+    },
     "health": HEALTH,
     "reason": {**TEXT, "description": "why it is not up; else empty"},
     "since": {**OPTIONAL_TIME, "description": "when this state began"},
@@ -84,7 +89,24 @@ _TAKEOVER: Json = {
     "messages": {**COUNT, "description": "messages that were taken over"},
     "result": {"enum": list(get_args(TakeoverResult))},
     "lost": {**TEXT, "description": "what was lost"},
+    "lost_messages": {
+        "type": ["integer", "null"],
+        "minimum": 0,
+        "description": "messages that were only in its memory; null: not known",
+    },
     "error": {**TEXT, "description": "why it has failed"},
+}
+_TOTALS: Json = {
+    "complete": {**COUNT, "description": "takeovers by this broker since it started"},
+    "failed": COUNT,
+    "messages": {**COUNT, "description": "messages that were taken over"},
+    "lost_messages": {**COUNT, "description": "messages that are known to be lost: only in memory"},
+    "last_took_s": {"type": ["number", "null"], "minimum": 0},
+}
+_DISCOVERY: Json = {
+    "way": {"enum": list(get_args(FoundBy))},
+    "place": {**TEXT, "description": "the multicast group, or the cluster_id of the registry"},
+    "error": {**TEXT, "description": "why no broker is found in this way now; else empty"},
 }
 _ENHANCED: Json = {
     "cluster_id": TEXT,
@@ -95,6 +117,7 @@ _ENHANCED: Json = {
     "lease_s": SECONDS,
     "worst_case_s": {**SECONDS, "description": "a member that ends is taken over after so long at most"},
     "taking_over": {**TEXT, "description": "the member that this broker takes over now; else empty"},
+    "totals": object_of(_TOTALS),
     "members": array_of(object_of(_MEMBER)),
     "takeovers": array_of(ref("ClusterTakeover")),
 }
@@ -152,6 +175,7 @@ SCHEMAS: Json = {
                 "oneOf": [object_of(_ENHANCED), {"type": "null"}],
                 "description": "null for a cluster whose brokers do not take over",
             },
+            "discovery": array_of(object_of(_DISCOVERY)),
             "links": array_of(ref("ClusterLink")),
         }
     ),

@@ -15,6 +15,7 @@ from broker_app.features.cluster.client_reports import ListsReport, RebalanceRep
 from broker_app.features.cluster.report import (
     ClusterReport,
     EnhancedReport,
+    FoundBy,
     InterestReport,
     LinkReport,
     LinkState,
@@ -40,6 +41,13 @@ STATES: Final[dict[LinkState, State]] = {
 }
 
 
+#: how brokers were found
+FOUND: Final[dict[FoundBy, StrPromise]] = {
+    "static": _("named in the settings"),
+    "multicast": _("found by multicast"),
+    "registry": _("found in the registry"),
+    "broker": _("named by a broker"),
+}
 #: of states of members; those of takeovers and suspicions are warnings
 _TONES: Final = {
     "OPERATING": "good",
@@ -86,6 +94,7 @@ def shown(report: ClusterReport) -> Facts:
         "keeper_state": report.keeper_state,
         "record_entries": report.record_entries,
         "quiesced": report.quiesced,
+        "undiscovered": [one for one in report.discovery if one.error],
         "adopted": report.adopted,
         "enhanced": _enhanced(report.enhanced) if report.enhanced is not None else None,
         "links": [_link(link) for link in report.links],
@@ -115,6 +124,7 @@ def _link(link: LinkReport) -> Facts:
     return {
         **facts,
         "state": state_of(link),
+        "found": FOUND[link.found_by],
         "is_up": link.state == "up",
         "for": durations.since(facts["since"]),
     }
