@@ -2,8 +2,9 @@
 
 `python -m benchmarks.failover` fills a queue and ends the broker that serves, with SIGKILL or with SIGTERM.
 Clients go to all the others, which connect and subscribe until one of them gets a message. Then it brings the
-broker back, and ends the next one. MOM has a main and a mirror with each of its stores, RabbitMQ a quorum
-queue on three nodes, ActiveMQ a master and a slave with the same KahaDB.
+broker back, and ends the next one. MOM has a main and a mirror, or two members of an enhanced cluster, with
+each of its stores, RabbitMQ a quorum queue on three nodes, ActiveMQ a master and a slave with the same
+KahaDB.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from tests.support.stores import STORES
 
 QUEUE = "deep"
 KILL, STOP = "SIGKILL", "SIGTERM"
+#: before the name of a store: members of an enhanced cluster, not a main and its mirror
+_MEMBERS = "members-"
 _EXPLANATION = (
     "- Seconds from the signal to the first message from another broker, by clients that try all others "
     "every 5 ms. MOM has its lease of 3 s. Bodies of 100 B, persistent. All nodes of RabbitMQ accept "
@@ -76,6 +79,10 @@ class Group(abc.ABC):
     @abc.abstractmethod
     def is_replicated(self) -> bool:
         """Return whether another one could take over now."""
+
+    def remarks(self) -> list[str]:
+        """What it reports itself about its failovers."""
+        return []
 
     def restart(self, server: Server) -> None:
         """Bring one back that has ended."""
@@ -131,6 +138,55 @@ class MomPair(Group):
         (found,) = self.active().request("/api/v1/mirrors")["items"]
         standbys = [one for one in found["brokers"] if one["state"] == "standby"]
         return any(one["in_step"] and not one["lag_records"] for one in standbys)
+
+
+class MomMember(MomBroker):
+    """A member of an enhanced cluster, with the default times of detection."""
+
+    def __init__(self, directory: Path, store: str, url: str, number: int, password: str) -> None:
+        super().__init__(directory, store, url, number, password)
+        cluster_port = str(_FIRST_PORT + 10 + number)
+        self.options = ("--name", f"b{number}", "--cluster-id", "bench", "--cluster-port", cluster_port)
+
+    def _child(self, command: list[str], environment: dict[str, str]) -> Child:
+        return super()._child(command, {**environment, "MOM_CLUSTER_SECRET": "a secret of these members"})
+
+    def cluster(self) -> dict[str, Any]:
+        """The cluster as this member reports it."""
+        found: dict[str, Any] = self.request("/api/v1/cluster")
+        return found
+
+    def stored(self) -> int:
+        """The messages that it serves: its own, and those that it has taken over."""
+        own: int = (self.request(f"/api/v1/queues/{QUEUE}") or {"depth": 0})["depth"]
+        taken: int = sum(one["messages"] for one in self.cluster()["adopted"])
+        return own + taken
+
+
+class MomMembers(Group):
+    """Two members of an enhanced cluster, of which one has the messages."""
+
+    def __init__(self, directory: Path, store: str, url: str) -> None:
+        self.name = f"MOM, enhanced cluster, {store}"  # type: ignore[misc]
+        password = "correct horse battery staple"
+        self.login = ("admin", password)
+        self.members = [MomMember(directory / f"b{one}", store, url, one, password) for one in range(2)]
+        self.servers = self.members
+
+    def active(self) -> MomMember:
+        return max(self.members, key=lambda one: one.stored())
+
+    def is_replicated(self) -> bool:
+        states = [link["state"] for one in self.members for link in one.cluster()["links"]]
+        return len(states) >= len(self.members) and set(states) == {"up"}
+
+    def remarks(self) -> list[str]:
+        enhanced = self.active().cluster()["enhanced"]
+        took = ", ".join(f"{one['took_s']:.2f}" for one in reversed(enhanced["takeovers"]))
+        worst_s = enhanced["worst_case_s"]
+        return [
+            f"{self.name}: at most {worst_s:g} s + 1 s after SIGKILL; from the lock to the service {took} s"
+        ]
 
 
 class RabbitNode(RabbitMQ):
@@ -269,6 +325,7 @@ class Outcome:
     version: str
     backlog: int
     waited: dict[str, list[float]]
+    remarks: list[str]
 
     def rows(self) -> Iterator[str]:
         """Lines of a Markdown table."""
@@ -294,7 +351,7 @@ def measure(group: Group, generator: Generator, backlog: int, rounds: int) -> Ou
         waited[how].append(seconds)
         active.stop()
         group.restart(active)
-    return Outcome(group.name, type(group.servers[0]).version(), backlog, waited)
+    return Outcome(group.name, type(group.servers[0]).version(), backlog, waited, group.remarks())
 
 
 async def _end_and_wait(group: Group, active: Server, how: str, ports: Sequence[int]) -> float:
@@ -360,9 +417,11 @@ def _get(url: str, login: tuple[str, str], of: Callable[[Any], Any]) -> Any:
 def _groups(names: Sequence[str], directory: Path) -> Iterator[Iterator[Group]]:
     def each() -> Iterator[Group]:
         for name in names:
-            if name in STORES:
-                with STORES[name]() as store:
-                    yield MomPair(directory / name, name, store.url())
+            store_name = name.removeprefix(_MEMBERS)
+            if store_name in STORES:
+                make = MomPair if store_name == name else MomMembers
+                with STORES[store_name]() as store:
+                    yield make(directory / name, store_name, store.url())
             else:
                 yield (RabbitCluster if name == "rabbitmq" else ActiveMQPair)(directory / name)
 
@@ -370,7 +429,7 @@ def _groups(names: Sequence[str], directory: Path) -> Iterator[Iterator[Group]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    known = [*STORES, "rabbitmq", "activemq"]
+    known = [*STORES, *(f"{_MEMBERS}{name}" for name in STORES), "rabbitmq", "activemq"]
     parser = argparse.ArgumentParser(prog="benchmarks.failover", description=__doc__)
     parser.add_argument(
         "--backlog", type=int, default=1_000_000, help="messages; others get a tenth (1000000)"
@@ -394,6 +453,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "",
         f"- Machine: {place.line()}",
         *(f"- {line}" for line in dict.fromkeys(f"{one.name}: {one.version}" for one in outcomes)),
+        *(f"- {remark}" for one in outcomes for remark in one.remarks),
         _EXPLANATION,
         "",
         "| brokers | backlog | ended by | median s | most s | times |",

@@ -97,6 +97,12 @@ def web_of(cluster: Cluster, name: str) -> str:
     return next((broker.web for broker in known if broker.name == name), "")
 
 
+def consoles(cluster: Cluster) -> list[str]:
+    """The addresses of the consoles of the other brokers, running or not, in a lasting order."""
+    known = (member.identity.web for member in cluster.members.all() if member.identity is not None)
+    return sorted({web for web in known if web})
+
+
 def _taking_clients(cluster: Cluster) -> list[Identity]:
     return [
         member.identity

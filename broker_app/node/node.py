@@ -567,6 +567,10 @@ class Node:
         if not refused and self._services.policy.config.reload_bridges == ALL_BRIDGES:
             self._services.policy.restart_bridges(about["version"])
 
+    def cluster_consoles(self) -> list[str]:
+        """The addresses of the consoles of the other brokers of the cluster, as far as they are known."""
+        return self.features.cluster.consoles()
+
     async def in_use(self) -> list[ActiveUse]:
         """The destinations and permissions that connected clients use."""
         return await in_use(self.registry)

@@ -36,6 +36,14 @@ def consoles_of(request: HttpRequest) -> list[str]:
     return [console for console in node.mirror.consoles if _CONSOLE.fullmatch(console)]
 
 
+def cluster_consoles_of(request: HttpRequest) -> list[str]:
+    """The addresses of the consoles of the other brokers of the cluster; empty for a broker in none."""
+    node = getattr(request, "scope", {}).get("mom.node")
+    if node is None:
+        return []
+    return [console for console in node.cluster_consoles() if _CONSOLE.fullmatch(console)]
+
+
 def _origin(console: str) -> str:
     parts = urlsplit(console)
     return f"{parts.scheme}://{parts.netloc}"

@@ -21,4 +21,6 @@ arrived();
 document.addEventListener("mom:arrived", arrived);
 
 // Loaded while the broker is there: it is needed when the broker is lost.
-if (document.body.dataset.mirrors) void loadModule(() => import("./islands/failover-banner.ts"));
+const { cluster, mirrors } = document.body.dataset;
+if (cluster) void loadModule(() => import("./islands/cluster-banner.ts"));
+else if (mirrors) void loadModule(() => import("./islands/failover-banner.ts"));

@@ -8,7 +8,7 @@ from benchmarks.servers import HOST
 
 
 def test_a_row_has_the_median_and_the_longest_wait() -> None:
-    outcome = Outcome("MOM", "1", 1000, {KILL: [3.0, 2.0, 2.5], STOP: [0.1]})
+    outcome = Outcome("MOM", "1", 1000, {KILL: [3.0, 2.0, 2.5], STOP: [0.1]}, [])
     assert list(outcome.rows()) == [
         "| MOM | 1,000 | SIGKILL | 2.50 | 3.00 | 3 |",
         "| MOM | 1,000 | SIGTERM | 0.10 | 0.10 | 1 |",

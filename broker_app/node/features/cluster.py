@@ -27,7 +27,14 @@ from broker_app.net.server.listeners import Ports
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.central_settings import CentralSettings, SettingsSource
 from broker_app.node.cluster_clients import ClusterClients
-from broker_app.node.cluster_member import client_addresses, client_web, make_cluster, make_record, web_of
+from broker_app.node.cluster_member import (
+    client_addresses,
+    client_web,
+    consoles,
+    make_cluster,
+    make_record,
+    web_of,
+)
 from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.enhanced_member import EnhancedMember
 from broker_app.node.features.feature import Feature, Parts
@@ -112,6 +119,11 @@ class ClusterFeature(Feature):
     def web_of(self, broker: str) -> str:
         """The address for HTTP of another broker of the cluster; empty if that is not known."""
         return web_of(self._cluster, broker) if self._cluster is not None else ""
+
+    def consoles(self) -> list[str]:
+        """The addresses of the consoles of the other brokers that are known; none for a broker in no
+        cluster."""
+        return consoles(self._cluster) if self._cluster is not None else []
 
     def uris(self) -> Sequence[str]:
         """The addresses that clients may go to; none for a broker in no cluster."""

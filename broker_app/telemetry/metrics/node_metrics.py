@@ -207,8 +207,10 @@ def of_cluster(status: Facts) -> Collected:
     if status["keeper"]:
         yield "mom_cluster_keeper_up", _one(int(not status["keeper_state"]))
     if discovery := status["discovery"]:
-        works = {(one["way"], one["place"]): int(not one["error"]) for one in discovery}
-        yield "mom_cluster_discovery_up", works
+        yield (
+            "mom_cluster_discovery_up",
+            {(one["way"], one["place"]): int(not one["error"]) for one in discovery},
+        )
     if status["enhanced"] is not None:
         yield from _of_enhanced(status["enhanced"])
 

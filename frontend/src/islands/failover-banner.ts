@@ -5,6 +5,7 @@ import { Follow } from "../live/source.ts";
 import { session } from "../services.ts";
 import { showToast } from "../toasts.ts";
 import { line } from "./banners.ts";
+import { consoleLink } from "./console-link.ts";
 import { Island } from "./island.ts";
 
 const { broker = "" } = document.body.dataset;
@@ -29,11 +30,11 @@ class FailoverBanner extends Island {
   protected override render() {
     if (failover.successor !== undefined) return this.#successor(failover.successor);
     if (session.status.kind !== "reconnecting" || failover.others.length === 0) return nothing;
-    return line("warn", "triangle-alert", html`${gettext("Other brokers of {name}:", { name: broker })} ${failover.others.map(link)}`);
+    return line("warn", "triangle-alert", html`${gettext("Other brokers of {name}:", { name: broker })} ${failover.others.map(consoleLink)}`);
   }
 
   #successor(web: string) {
-    const served = html`${gettext("{name} is now served by", { name: broker })} ${link(web)}.`;
+    const served = html`${gettext("{name} is now served by", { name: broker })} ${consoleLink(web)}.`;
     if (!failover.moves) {
       return line("warn", "triangle-alert", html`${served} ${gettext("This page stays here, so that no input is lost. You may have to sign in again there.")}`);
     }
@@ -44,10 +45,6 @@ class FailoverBanner extends Island {
       html`${served} ${moves} <button type="button" @click=${() => failover.stay()}>${gettext("Stay on this page")}</button>`,
     );
   }
-}
-
-function link(web: string) {
-  return html`<a href=${failover.pageAt(web)}>${web}</a> `;
 }
 
 customElements.define("mom-failover-banner", FailoverBanner);

@@ -5,6 +5,7 @@
 
 import { session } from "../services.ts";
 import { hasUnsavedInput } from "../unsaved.ts";
+import { OWN, othersOf, pageAt, urisOf } from "./consoles.ts";
 import { Source } from "./source.ts";
 
 /** The response of `GET failover-list`. */
@@ -14,8 +15,7 @@ interface FailoverList {
   brokers: { web: string; uris: string[] }[];
 }
 
-const { basePath = "/", broker = "", mirrors = "" } = document.body.dataset;
-const OWN = (location.origin + basePath).replace(/\/$/, "");
+const { broker = "", mirrors = "" } = document.body.dataset;
 /** Those that this page may ask. */
 const LISTED = mirrors.split(" ");
 const ANSWER_MS = 2_000;
@@ -44,14 +44,7 @@ class Failover extends Source {
 
   /** The consoles of the other brokers. Those that came after the page cannot be asked (its CSP), but followed. */
   get others(): string[] {
-    const known = new Set([...session.brokers, ...LISTED]);
-    known.delete(OWN);
-    return [...known].filter((web) => web.startsWith("https:") || location.protocol === "http:");
-  }
-
-  /** The page that is shown, at another broker. */
-  pageAt(web: string): string {
-    return `${web}/${location.href.slice(OWN.length + 1)}`;
+    return othersOf([...session.brokers, ...LISTED]);
   }
 
   stay(): void {
@@ -88,7 +81,7 @@ class Failover extends Source {
     if (hasUnsavedInput()) this.stay();
     if (!this.moves) return;
     // The session is about to reconnect if the own origin serves.
-    if (!(await isReady())) location.replace(this.pageAt(successor));
+    if (!(await isReady())) location.replace(pageAt(successor));
   }
 }
 
@@ -113,11 +106,6 @@ function isReady(): Promise<boolean> {
 
 function asked(address: string): Promise<Response> {
   return fetch(address, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(ANSWER_MS) });
-}
-
-/** The addresses in a message of `$mom.failover`. */
-function urisOf(list: string[] | { uris?: string[] }): string[] {
-  return Array.isArray(list) ? list : (list.uris ?? []);
 }
 
 export const failover = new Failover();

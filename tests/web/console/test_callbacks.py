@@ -64,6 +64,7 @@ class AnsweringNode:
         self.stomp_port = 61613
         self.alerts = NO_ALERTS
         self.mirror = None
+        self.cluster_consoles = list[str]
 
     async def wait_policy(self, version: int) -> None:
         """Everything is applied at once."""

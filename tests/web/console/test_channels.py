@@ -21,6 +21,7 @@ class AnsweringNode:
     stomp_port = 61613
     alerts = NO_ALERTS
     mirror = None
+    cluster_consoles = list
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop

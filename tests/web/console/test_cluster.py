@@ -64,6 +64,8 @@ class AnsweringNode:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.operations = self
+        #: the consoles of the other brokers
+        self.consoles: list[str] = []
         self.report: ClusterReport | None = None
         self.lists, self.rebalance = some_lists(), RebalanceReport(**_BALANCED)
         #: what an order answers
@@ -71,6 +73,9 @@ class AnsweringNode:
         self.ordered_by: list[str] = []
         self.reloads: list[BrokerReload] = []
         self.keeper = ""
+
+    def cluster_consoles(self) -> list[str]:
+        return self.consoles
 
     async def cluster_report(self) -> ClusterReport | None:
         return self.report
@@ -112,6 +117,12 @@ def test_without_a_cluster_the_page_shows_the_command_that_makes_one(
     assert "This broker is in no cluster" in page
     assert "mom up --name b1 --cluster-port 7676 --cluster b1host:7676,b2host:7676,b3host:7676" in page
     assert "MOM_CLUSTER_SECRET" in page
+
+
+def test_a_page_knows_the_consoles_of_the_other_brokers(inside: Client, node: AnsweringNode) -> None:
+    node.report = a_report(a_link("b2"))
+    node.consoles = ["http://b2.example:8000", "https://b3.example/mom", "javascript:alert(1)"]
+    assert 'data-cluster="http://b2.example:8000 https://b3.example/mom"' in page_of(inside)
 
 
 def test_members_of_an_enhanced_cluster_are_shown_with_their_takeovers(

@@ -18,7 +18,7 @@ from django.views.decorators.cache import never_cache
 from broker_app.models import Broker
 from broker_app.net.stomp.session import VERSION
 from broker_app.web.actions import views_of
-from broker_app.web.content_policy import consoles_of
+from broker_app.web.content_policy import cluster_consoles_of, consoles_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -108,6 +108,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     node = getattr(request, "scope", {}).get("mom.node")
     known["stomp_port"] = (settings.MOM.stomp_port if node is None else node.stomp_port) or ""
     known["mirrors"] = consoles_of(request)
+    known["cluster_consoles"] = cluster_consoles_of(request)
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
         known["navigation"] = navigation = _navigation(request.path, user.is_superuser)
