@@ -132,7 +132,7 @@ soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS, T
 	STORM_SEED=$${STORM_SEED:-random} STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) TAKEOVERS=$(TAKEOVERS) FAULTS=$(FAULTS) FUZZ_SECONDS=$(SOAK_SECONDS) \
 	  SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) SOAK=1 EVERY_LOOK=1 \
 	  $(BIN)/pytest --timeout 0 -rP \
-	  tests/core/test_storms.py tests/core/test_floods.py tests/journal/test_reads_beside_upkeep.py tests/crash tests/forwarding tests/mirror tests/enhanced_cluster/test_storm.py tests/fuzz \
+	  tests/core/test_storms.py tests/core/test_floods.py tests/journal/test_reads_beside_upkeep.py tests/crash tests/forwarding tests/mirror tests/enhanced_cluster/test_storm.py tests/enhanced_cluster/test_store_failover.py tests/fuzz \
 	  tests/channels/test_mastership.py tests/cluster tests/laws/test_longest_turns.py tests/rest/test_large_messages.py \
 	  tests/browser/test_connection.py tests/browser/test_every_page.py tests/web/test_read_your_writes.py tests/web/test_secrets.py tests/pipeline/test_cluster.py tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py \
 	  tests/cli/test_pipeline.py tests/cli/test_pipeline_runs.py \

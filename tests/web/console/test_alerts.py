@@ -42,7 +42,7 @@ def test_a_rule_is_disabled_and_another_one_created(inside: Client) -> None:
     sent(inside, "/console/alerts/rules/add", name="slow", **FIELDS)
     assert in_force()["oldest"] == (60, False)
     assert in_force()["slow"] == (60, True)
-    assert len(in_force()) == 13
+    assert len(in_force()) == 16
 
 
 def test_an_invalid_notification_target_is_refused_at_its_field(inside: Client) -> None:
