@@ -11,7 +11,7 @@ from broker_app.features.mirror.configuration_replicator import ConfigurationRep
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.replicated_configuration import ReplicatedConfiguration
 from broker_app.members.addresses import addresses_of
-from broker_app.net.rest.node.mirrors import DATABASE
+from broker_app.net.rest.node.mirror_status import DATABASE
 from broker_app.net.server.listeners import Listeners, ports_of
 from broker_app.storage.factory import is_shared, make_store
 from mom_site.database import file_of

@@ -13,7 +13,7 @@ from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Store
 from broker_app.members import pause
 from broker_app.members.pause import Pause
-from broker_app.net.rest.node.mirrors import ACTIVE, STANDBY, STOPPED
+from broker_app.net.rest.node.mirror_status import ACTIVE, STANDBY, STOPPED
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,13 @@ import json
 from typing import Any, Final, NamedTuple
 
 from broker_app.journal.store import Store
-from broker_app.net.rest.node.mirrors import EXPIRED, FORCED, FORMER_STOPPED, STARTED, SWITCHOVER
+from broker_app.net.rest.node.mirror_status import (
+    EXPIRED,
+    FORCED,
+    FORMER_STOPPED,
+    STARTED,
+    SWITCHOVER,
+)
 
 #: takeovers that are kept
 _MOST: Final = 100

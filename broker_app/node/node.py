@@ -79,7 +79,6 @@ log = logging.getLogger(__name__)
 _SHUTDOWN = Refused("not-active", "the broker is shutting down; connect again or use another broker")
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
-Facts = dict[str, Any]
 
 
 class AuditLog(NamedTuple):

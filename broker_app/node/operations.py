@@ -8,15 +8,20 @@ from contextlib import suppress
 from broker_app.base.refused import Refused
 from broker_app.core.commands import DeleteQueue
 from broker_app.engine.client import EngineClient
+from broker_app.features.bridge.connection_test import BridgeTrial
 from broker_app.features.bridge.remote import Remote
+from broker_app.features.bridge.status import BridgeEvent, BridgeStatus, ForwardingStatus
+from broker_app.features.callbacks.webhooks.report import CallbackStatus, CallbackTest, Push
 from broker_app.features.channels.report import ChannelReport
 from broker_app.features.cluster.central_reload import BrokerReload
 from broker_app.features.cluster.client_reports import ListsReport, RebalanceReport, Rebalancing
 from broker_app.features.cluster.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import no_cluster
+from broker_app.net.rest.journal.cursor_status import Cursors
+from broker_app.net.rest.node.mirror_status import Mirrors
 from broker_app.node.features.features import Features
-from broker_app.telemetry.bridges import Facts
+from broker_app.reflex.report import ReflexStatusList
 
 #: seconds for past takeovers to be read from the journal
 _READ_S = 2.0
@@ -29,11 +34,11 @@ class Operations:
         self._client = client
         self._features = features
 
-    async def list_bridges(self) -> Facts:
+    async def list_bridges(self) -> ForwardingStatus:
         """The status of all bridges, for administrators."""
         return self._features.bridges.rest_endpoints.whole()
 
-    async def find_bridge(self, name: str) -> Facts | None:
+    async def find_bridge(self, name: str) -> tuple[BridgeStatus, list[BridgeEvent]] | None:
         """The status of a bridge and its events, for administrators."""
         return self._features.bridges.rest_endpoints.one(name)
 
@@ -41,19 +46,19 @@ class Operations:
         """Have a bridge, or one of its flows, try again now. Returns False if there is none."""
         return self._features.bridges.rest_endpoints.try_again(name, queue)
 
-    async def test_remote(self, remote: Remote, queue: str | None) -> Facts:
+    async def test_remote(self, remote: Remote, queue: str | None) -> BridgeTrial:
         """Test a connection that need not be configured yet. Raises Refused."""
         return await self._features.bridges.rest_endpoints.try_remote(remote, queue)
 
-    async def list_cursors(self) -> Facts:
+    async def list_cursors(self) -> Cursors:
         """The cursors of the journal's readers, and the positions that are stored."""
         return await self._features.journal.cursors.all()
 
-    async def list_callbacks(self) -> list[Facts]:
+    async def list_callbacks(self) -> list[CallbackStatus]:
         """The status of all callbacks, for administrators."""
         return self._features.callbacks.rest_endpoints.whole()
 
-    async def find_callback(self, name: str) -> Facts | None:
+    async def find_callback(self, name: str) -> tuple[CallbackStatus, list[Push]] | None:
         """The status of a callback and its pushes, for administrators."""
         return self._features.callbacks.rest_endpoints.one(name)
 
@@ -61,25 +66,22 @@ class Operations:
         """Have a callback push again now. Returns False if there is none."""
         return self._features.callbacks.supervisor.push_now(name)
 
-    async def test_callback(self, name: str) -> Facts:
+    async def test_callback(self, name: str) -> CallbackTest:
         """Send a sample to a callback; its request and the answer. Raises Refused."""
         return await self._features.callbacks.rest_endpoints.try_out(name)
 
-    async def list_reflexes(self, address: str | None = None) -> Facts:
+    async def list_reflexes(self, address: str | None = None) -> ReflexStatusList:
         """The reflexes in their order (of an `address`: those that see its messages), and the libraries that
         run in processes."""
-        found = (
-            self._features.reflexes.reflexes.report()
-            if address is None
-            else self._features.reflexes.reflexes.of_address(address)
-        )
-        return {"items": found, "libraries": self._features.reflexes.reflexes.libraries()}
+        reflexes = self._features.reflexes.reflexes
+        items = reflexes.report() if address is None else reflexes.of_address(address)
+        return {"items": items, "libraries": reflexes.libraries()}
 
     async def restart_library(self, name: str) -> bool:
         """Start another process of a library of reflexes. Returns False if it has none."""
         return self._features.reflexes.reflexes.restart(name)
 
-    async def mirror_status(self) -> Facts | None:
+    async def mirror_status(self) -> Mirrors | None:
         """The brokers that share the journal, for administrators; None if it is not shared."""
         mirror = self._features.mirrors.mirror
         if mirror is None:

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from django.db import DatabaseError, connections
 
+from broker_app.base.reply_types import Facts
 from broker_app.pipeline import history, runs
 from broker_app.pipeline.database import PIPELINE
-from broker_app.telemetry.component_health import Facts
 from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
 from broker_app.telemetry.pipeline_store import NoPipeline, StoredHistory
 

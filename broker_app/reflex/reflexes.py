@@ -36,6 +36,7 @@ from broker_app.reflex.local_services import LocalService, QueueConsumer
 from broker_app.reflex.patterns import ServicePattern
 from broker_app.reflex.refusals import FUNCTION_FAILED
 from broker_app.reflex.registration import Registration, RegistrationVerdict
+from broker_app.reflex.report import ReflexLibrary, ReflexStatus, ReflexStep, ReflexTrial
 from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.shipped.copies import CopyDeletion, delete_copy
 from broker_app.reflex.shipped.copy_deletion import CopyDeletionService
@@ -253,7 +254,7 @@ class Reflexes:
 
     # ------------------------------------------------------------------ reports
 
-    def report(self) -> list[dict[str, Any]]:
+    def report(self) -> list[ReflexStatus]:
         """All declarations in their order, with state and statistics."""
         return [
             report.of_declaration(
@@ -262,11 +263,11 @@ class Reflexes:
             for one in self._declarations
         ]
 
-    def libraries(self) -> list[dict[str, Any]]:
+    def libraries(self) -> list[ReflexLibrary]:
         """The libraries that run in processes."""
         return [report.of_library(client) for client in self._registry.clients.values()]
 
-    def of_address(self, address: str) -> list[dict[str, Any]]:
+    def of_address(self, address: str) -> list[ReflexStatus]:
         """The reflexes that are asked about messages to an address, or deliver them, in their order."""
         found = {
             step.declaration.name
@@ -278,20 +279,20 @@ class Reflexes:
 
     async def trial(
         self, kind: str, address: str, headers: Mapping[str, str], body: bytes, user: str
-    ) -> dict[str, Any]:
+    ) -> ReflexTrial:
         """The steps and the outcome of the chain of a message, which is not published. Raises Refused."""
         envelope = self._blocks.make(address, headers)
         subject = MessageSubject(envelope.address, type_of(envelope.block), envelope, body, user)
         steps = self._chains[kind].find(envelope.address, envelope)
         return await self._try(steps, subject)
 
-    async def trial_of_registration(self, registration: Registration) -> dict[str, Any]:
+    async def trial_of_registration(self, registration: Registration) -> ReflexTrial:
         """The steps and the outcome of the chain of a registration."""
         steps = self._registrations[REGISTRATION].find(registration.name)
         return await self._try(steps, RegistrationSubject(registration))
 
-    async def _try(self, steps: Steps, subject: Subject) -> dict[str, Any]:
-        asked: list[dict[str, Any]] = []
+    async def _try(self, steps: Steps, subject: Subject) -> ReflexTrial:
+        asked: list[ReflexStep] = []
 
         def trace(step: Step, decision: Decision) -> None:
             asked.append(report.of_step(step, decision))

@@ -2,26 +2,115 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypedDict
 
+from broker_app.base.reply_types import Count, Time, about, one_of
 from broker_app.base.times import rfc3339
 from broker_app.reflex.chain import Decision, Outcome, ProcessStep, Step, UnusableStep
-from broker_app.reflex.declaration import Declaration
+from broker_app.reflex.declaration import KINDS, ON_FAILURE, Declaration
 from broker_app.reflex.library_client import LibraryClient
 from broker_app.reflex.statistics import DeclarationStatistics
 from broker_app.reflex.subject import MessageSubject, Subject
-from broker_app.telemetry.component_health import REFLEX, health_of
+from broker_app.telemetry.component_health import HEALTH, REFLEX, health_of
 
 DISABLED, RUNNING, UNUSABLE = "disabled", "running", "unusable"
+#: of reflexes and of libraries
+_State = Annotated[
+    str,
+    one_of((RUNNING, "starting", "failed", UNUSABLE, DISABLED)),
+    about("failed: its library is not called for a while; unusable: see error"),
+]
+_Milliseconds = Annotated[float | None, about("milliseconds, of the last minute; null: no calls")]
+
+
+class ReflexStatus(TypedDict):
+    """A reflex, its state and its statistics."""
+
+    name: str
+    kind: Annotated[str, one_of(KINDS)]
+    service: str
+    event: str
+    library: str
+    function: str
+    options: Annotated[Mapping[str, Any], about("what the function receives")]
+    time_limit_s: float
+    on_failure: Annotated[str, one_of(ON_FAILURE)]
+    enabled: bool
+    origin: Annotated[str | None, about("the line of the file of the setting reflex_file")]
+    state: _State
+    health: Annotated[str, one_of(HEALTH), about("whether it works; `state` is what it does at present")]
+    error: str | None
+    calls: Count
+    refusals: Count
+    failures: Annotated[Count, about("errors, crashes, and calls that took too long")]
+    failures_in_row: Annotated[Count, about("failures since the last verdict")]
+    unpublished: Annotated[Count, about("further messages that were refused")]
+    p50_ms: _Milliseconds
+    p99_ms: _Milliseconds
+    last_failure: str
+    last_failure_at: Time | None
+
+
+class ReflexLibrary(TypedDict):
+    """A library and its process."""
+
+    name: str
+    state: _State
+    pid: Annotated[int | None, about("of its process")]
+    starts: Annotated[Count, about("processes that were started")]
+    functions: list[str]
+    failures_in_row: Count
+    error: str | None
+
+
+class ReflexStatusList(TypedDict):
+    """The reflexes in their order, and the libraries that run in processes."""
+
+    items: list[ReflexStatus]
+    libraries: list[ReflexLibrary]
+
+
+class ReflexMessage(TypedDict):
+    """A further message that a function would publish."""
+
+    destination: str
+    headers: Mapping[str, str]
+    bytes: Count
+
+
+class ReflexStep(TypedDict):
+    """One step of a trial."""
+
+    name: str
+    library: str
+    function: str
+    result: Literal["accepted", "refused", "not asked"]
+    reason: str | None
+    failure: Annotated[str | None, about("why the function failed; only operators see it")]
+    headers: Annotated[Mapping[str, str | None], about("headers that it set; null: removed")]
+    messages: Annotated[list[ReflexMessage], about("further messages that it would publish")]
+    marks: Annotated[list[str], about("on the registration")]
+    micros: Annotated[Count, about("microseconds that it took")]
+
+
+class ReflexTrial(TypedDict):
+    """The result of a trial."""
+
+    accepted: bool
+    reflex: Annotated[str | None, about("the one that refused")]
+    reason: str | None
+    headers: Annotated[Mapping[str, str], about("of the message at the end")]
+    steps: list[ReflexStep]
 
 
 def of_declaration(
     declaration: Declaration, step: Step | None, statistics: DeclarationStatistics
-) -> dict[str, Any]:
+) -> ReflexStatus:
     """A declaration, its state and its statistics."""
     state, error = _state(step)
-    shown = statistics.shown()
-    failed_s = shown.pop("last_failure_s")
+    times, failed_s = statistics.times(), statistics.last_failure_s
+    facts = {"state": state, "failures_in_row": statistics.failures_in_row}
     return {
         "name": declaration.name,
         "kind": declaration.kind,
@@ -35,9 +124,16 @@ def of_declaration(
         "enabled": declaration.enabled,
         "origin": declaration.origin or None,
         "state": state,
-        "health": health_of(REFLEX, {"state": state, **shown}),
+        "health": health_of(REFLEX, facts),
         "error": error,
-        **shown,
+        "calls": statistics.calls,
+        "refusals": statistics.refusals,
+        "failures": statistics.failures,
+        "failures_in_row": statistics.failures_in_row,
+        "unpublished": statistics.unpublished,
+        "p50_ms": times.p50,
+        "p99_ms": times.p99,
+        "last_failure": statistics.last_failure,
         "last_failure_at": rfc3339(failed_s) if failed_s else None,
     }
 
@@ -52,7 +148,7 @@ def _state(step: Step | None) -> tuple[str, str | None]:
     return RUNNING, None
 
 
-def of_library(client: LibraryClient) -> dict[str, Any]:
+def of_library(client: LibraryClient) -> ReflexLibrary:
     """A library and its process."""
     return {
         "name": client.name,
@@ -65,7 +161,7 @@ def of_library(client: LibraryClient) -> dict[str, Any]:
     }
 
 
-def of_step(step: Step, decision: Decision) -> dict[str, Any]:
+def of_step(step: Step, decision: Decision) -> ReflexStep:
     """One step of a trial."""
     verdict = decision.verdict
     return {
@@ -85,7 +181,7 @@ def of_step(step: Step, decision: Decision) -> dict[str, Any]:
     }
 
 
-def not_asked(step: Step) -> dict[str, Any]:
+def not_asked(step: Step) -> ReflexStep:
     """A step that was not asked, because one before it has refused."""
     return {
         "name": step.declaration.name,
@@ -101,7 +197,7 @@ def not_asked(step: Step) -> dict[str, Any]:
     }
 
 
-def of_trial(outcome: Outcome, subject: Subject, steps: list[dict[str, Any]]) -> dict[str, Any]:
+def of_trial(outcome: Outcome, subject: Subject, steps: list[ReflexStep]) -> ReflexTrial:
     """The result of a trial."""
     return {
         "accepted": outcome.accepted,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.refusals import RefusalEvents
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.histogram import Durations
+from broker_app.telemetry.histogram import Durations, Percentiles
 
 log = logging.getLogger(__name__)
 
@@ -63,17 +63,6 @@ class DeclarationStatistics:
         more = f" ({silent} failures before were not logged)" if silent > 0 else ""
         log.warning("%s failed: %s%s", declaration.with_name(), reason[:MAX_FAILURE], more)
 
-    def shown(self) -> dict[str, Any]:
-        """The figures for the API; times in milliseconds, of the last half to whole minute."""
-        times = self._times.percentiles(int(self._clock()))
-        return {
-            "calls": self.calls,
-            "refusals": self.refusals,
-            "failures": self.failures,
-            "failures_in_row": self.failures_in_row,
-            "unpublished": self.unpublished,
-            "p50_ms": times.p50,
-            "p99_ms": times.p99,
-            "last_failure": self.last_failure,
-            "last_failure_s": self.last_failure_s or None,
-        }
+    def times(self) -> Percentiles:
+        """The times of verdicts in milliseconds, of the last half to whole minute."""
+        return self._times.percentiles(int(self._clock()))

@@ -7,9 +7,11 @@ Messages are not recorded. All of it is bounded.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from broker_app.base.reply_types import Facts
 
 #: the events
 CONNECTED, SUBSCRIBED, UNSUBSCRIBED, SLOW, RECOVERED, REFUSED, DRAINING, DISCONNECTING, CLOSED = EVENTS = (
@@ -30,8 +32,6 @@ FLAPS: Final = 5
 FLAP_S: Final = 300.0
 MAX_CALLERS: Final = 2_000
 MAX_DETAIL: Final = 500
-
-Facts = Mapping[str, Any]
 
 
 class ClientEvent(NamedTuple):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from broker_app.base.reply_types import Facts
 from broker_app.telemetry.report_changes import ReportChanges
-
-Facts = dict[str, Any]
 
 
 def cluster_changes(read: Callable[[], Facts | None]) -> ReportChanges:

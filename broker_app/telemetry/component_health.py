@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-Facts = Mapping[str, Any]
+from broker_app.base.reply_types import Facts
+
 Condition = Callable[[Facts], bool]
 
 RUNNING, DEGRADED, STALLED, FAILING, PAUSED, OFF = HEALTH = (

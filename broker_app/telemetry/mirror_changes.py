@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from broker_app.base.reply_types import Facts
+
 #: seconds between two reports of figures
 PAUSE_S: Final = 5.0
-
-Facts = dict[str, Any]
 
 
 class MirrorChanges:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker_app.telemetry.component_health import Facts
+from broker_app.base.reply_types import Facts
 
 #: seconds between two reads
 EVERY_S: Final = 5.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from broker_app.telemetry.component_health import Facts
+from broker_app.base.reply_types import Facts
 from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
 
 #: columns of stored minutes: messages within a step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-Facts = dict[str, Any]
+from broker_app.base.reply_types import Facts
 
 #: seconds between two reports of which nothing but figures has changed
 PAUSE_S: Final = 5.0

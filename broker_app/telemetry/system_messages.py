@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import internal_errors
+from broker_app.base.reply_types import Facts
 from broker_app.core.broker import Broker
 from broker_app.core.message import Envelope
 from broker_app.core.model import NamedSubscription, Subscription
@@ -23,7 +24,6 @@ _JSON = b"content-type:application/json\n"
 _CLOUDEVENT = b"content-type:application/cloudevents+json\n"
 
 Entry = tuple[Envelope, bytes]
-Facts = dict[str, Any]
 Receiving = Subscription | NamedSubscription
 Delivery = tuple[Receiving, "SystemMessage"]
 #: (topic, facts) → the facts that are shown, or None

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import Any, assert_never
+from typing import TypedDict, assert_never
 
+from broker_app.base.reply_types import Facts
 from broker_app.base.times import rfc3339
 from broker_app.core.broker import Broker
 from broker_app.core.destination import MAX_NAME, is_system_topic, parse
@@ -62,7 +63,19 @@ MAX_ITEMS = 1_000
 #: how a topic about a name spells the wildcards in it
 WILDCARDS = {"*": "%2A", ">": "%3E", "#": "%23"}
 
-Facts = dict[str, Any]
+
+#: the members of a CloudEvent; none are left of one that is not published
+_Event = dict[str, object]
+
+
+class _DeadLetters(TypedDict):
+    """The messages of a destination that died for a reason since the last second."""
+
+    destination: str
+    reason: str
+    messages: int
+    last_id: str
+    last_detail: str
 
 
 class SystemTopics:
@@ -106,10 +119,10 @@ class SystemTopics:
         self._clock = clock
         self._sequence = 0
         #: (topic, event) for the next second
-        self._events: list[tuple[str, Facts]] = []
+        self._events: list[tuple[str, _Event]] = []
         self._missed = 0
-        self._joined: dict[Subscription, Facts] = {}
-        self._dead: dict[tuple[str, str], Facts] = {}
+        self._joined: dict[Subscription, _Event] = {}
+        self._dead: dict[tuple[str, str], _DeadLetters] = {}
         self._full: set[str] = set()
         self._slow: dict[Subscription, Facts] = {}
 
@@ -182,13 +195,19 @@ class SystemTopics:
     def _on_dead_letter(self, fact: DeadLetter) -> None:
         data = self._dead.get((fact.address, fact.reason))
         if data is None:
-            data = {"destination": fact.address, "reason": fact.reason, "messages": 0}
+            data = {
+                "destination": fact.address,
+                "reason": fact.reason,
+                "messages": 0,
+                "last_id": "",
+                "last_detail": "",
+            }
             self._dead[fact.address, fact.reason] = data
             self._note(f"{DEAD}.{_in_topic(fact.address)}", "mom.dead", fact.address, data)
         data["messages"] += fact.messages
-        data |= {"last_id": fact.message_id, "last_detail": fact.detail}
+        data["last_id"], data["last_detail"] = fact.message_id, fact.detail
 
-    def _consumer_event(self, what: str, subscription: Subscription) -> Facts | None:
+    def _consumer_event(self, what: str, subscription: Subscription) -> _Event | None:
         data = {**consumer(self._broker, subscription), "consumers": len(subscription.queue.consumers)}
         topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
         return self._note(topic, f"mom.consumer.{what}", subscription.address, data)
@@ -200,7 +219,7 @@ class SystemTopics:
         data = {**consumer(self._broker, subscription), **about}
         self._note(SLOW, "mom.conn.slow", data["connection"] or subscription.address, data)
 
-    def _note(self, topic: str, type_: str, subject: str, data: Facts) -> Facts | None:
+    def _note(self, topic: str, type_: str, subject: str, data: Facts) -> _Event | None:
         if len(self._events) >= MAX_EVENTS:
             self._missed += 1
             return None
@@ -208,7 +227,7 @@ class SystemTopics:
         self._events.append((topic, event))
         return event
 
-    def _event(self, type_: str, subject: str, data: Facts) -> Facts:
+    def _event(self, type_: str, subject: str, data: Facts) -> _Event:
         self._sequence += 1
         return {
             "specversion": "1.0",

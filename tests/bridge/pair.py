@@ -46,13 +46,13 @@ class Pair:
         others = {n: r for n, r in self.home.policy.bridges.items() if n != name}
         await self.home.change(bridges={**others, name: remote_of(self.away, name, **said)})
 
-    def report(self, name: str = "oslo") -> dict[str, Any]:
-        found: dict[str, Any] | None = self.home.node.features.bridges.supervisor.report_of(name)
+    def report(self, name: str = "oslo") -> Any:
+        found = self.home.node.features.bridges.supervisor.report_of(name)
         assert found is not None
         return found
 
-    def flow(self, queue: str, name: str = "oslo") -> dict[str, Any]:
-        flows: dict[str, dict[str, Any]] = {flow["queue"]: flow for flow in self.report(name)["flows"]}
+    def flow(self, queue: str, name: str = "oslo") -> Any:
+        flows = {flow["queue"]: flow for flow in self.report(name)["flows"]}
         return flows[queue]
 
     async def send(self, client: Client, queue: str, *bodies: bytes | str, **options: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from broker_app.features.bridge import connection_test
-from broker_app.features.bridge.connection_test import try_connection
+from broker_app.features.bridge.connection_test import BridgeTrial, TrialStep, try_connection
 from broker_app.features.bridge.remote import Remote
 from tests.support.authority import Authority
 from tests.support.ports import reserve_port
@@ -95,20 +95,19 @@ async def listening(broker: Scripted, tls: ssl.SSLContext | None = None) -> Asyn
             await broker.stop()
 
 
-async def tried(remote: Remote, queue: str | None = "orders") -> dict[str, Any]:
-    found: dict[str, Any] = await try_connection(remote, queue, "home")
+async def tried(remote: Remote, queue: str | None = "orders") -> BridgeTrial:
+    found = await try_connection(remote, queue, "home")
     assert "s3cret" not in json.dumps(found)
     return found
 
 
-def outcome(found: dict[str, Any]) -> dict[str, bool | None]:
+def outcome(found: BridgeTrial) -> dict[str, bool | None]:
     return {step["name"]: step["ok"] for step in found["steps"]}
 
 
-def failed(found: dict[str, Any]) -> dict[str, Any]:
+def failed(found: BridgeTrial) -> TrialStep:
     """The one step that failed; it has a fix."""
     assert not found["ok"]
-    step: dict[str, Any]
     (step,) = [step for step in found["steps"] if step["ok"] is False]
     assert step["detail"] and step["fix"]
     return step

@@ -11,7 +11,7 @@ from broker_app.journal.errors import JournalFailed
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder, Store
 from broker_app.members.membership import Member, Membership
-from broker_app.net.rest.node.mirrors import STANDBY
+from broker_app.net.rest.node.mirror_status import STANDBY
 from broker_app.storage.factory import store_at
 from tests.mirror.test_follower import Recording
 from tests.support.stores import STORES

@@ -23,7 +23,7 @@ from broker_app.journal.store import Holder
 from broker_app.journal.stores.directory.store import FileStore
 from broker_app.members.addresses import Addresses
 from broker_app.members.membership import IN_STEP_RECORDS, Member, Membership
-from broker_app.net.rest.node.mirrors import READABLE, STANDBY
+from broker_app.net.rest.node.mirror_status import READABLE, STANDBY
 from tests.support.polling import poll
 
 LEASE_S = 4.0

@@ -17,7 +17,7 @@ from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
 from broker_app.journal.stores.directory.store import FileStore
 from broker_app.members.membership import Member, Membership
-from broker_app.net.rest.node.mirrors import ACTIVE, STANDBY
+from broker_app.net.rest.node.mirror_status import ACTIVE, STANDBY
 from tests.support.polling import poll
 
 LEASE_S = 4.0

@@ -382,7 +382,8 @@ async def test_webhooks(broker: Broker, tmp_path: Path) -> None:
             b"a text", content_type="text/plain", headers={"type": "order.paid", "reply-to": "/queue/r"}
         )
         check((await there.count(1))[0], "message")
-        assert (await own.node.features.callbacks.supervisor.test("hook") or {})["ok"]
+        tried = await own.node.features.callbacks.supervisor.test("hook")
+        assert tried is not None and tried["ok"]
         check((await there.count(2))[1], "test")
         await own.have(callback(there.url, content="structured"))
         await own.publish(b'{"id": 7}', content_type="application/json")

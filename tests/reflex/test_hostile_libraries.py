@@ -200,6 +200,7 @@ async def test_children_of_a_process_are_killed_with_it(hostile: FilteringBroker
     hostile.declare(hostile_reflex("fork_many"))
     await until(lambda: hostile.reflexes.libraries()[0]["pid"])
     group = hostile.reflexes.libraries()[0]["pid"]
+    assert group is not None
     client = Client(hostile)
     client.publish("1")
     await hostile.settled()
@@ -250,7 +251,7 @@ async def test_after_three_failures_in_a_row_the_library_is_not_called_for_a_whi
     assert [receipt for receipt, _, _ in client.refused] == [b"%c" % letter for letter in b"abcdefghi"]
     (library,) = hostile.reflexes.libraries()
     assert (library["starts"], library["state"]) == (3, "failed")
-    assert "exited with status 7" in library["error"]
+    assert "exited with status 7" in (library["error"] or "")
     await until(lambda: hostile.reflexes.libraries()[0]["state"] != "failed")
     assert [row["health"] for row in hostile.reflexes.report()] == ["failing", "degraded"]
     client.publish("j")
@@ -273,7 +274,7 @@ async def test_a_library_that_is_missing_refuses_until_it_is_there(hostile: Filt
     await hostile.settled()
     assert [code for _, code, _ in client.refused] == ["filtered", "filtered"]
     (row,) = hostile.reflexes.report()
-    assert "there is no library absent in" in row["error"]
+    assert "there is no library absent in" in (row["error"] or "")
     assert row["health"] == "failing"
     hostile.library("absent", "def audit(message):\n    return 1\n")
     hostile.declare()
@@ -290,7 +291,7 @@ async def test_a_library_that_cannot_be_imported_is_reported(hostile: FilteringB
     client = Client(hostile)
     client.publish("1")
     await hostile.settled()
-    assert "ModuleNotFoundError" in hostile.reflexes.report()[0]["error"]
+    assert "ModuleNotFoundError" in (hostile.reflexes.report()[0]["error"] or "")
 
 
 async def test_a_library_that_is_not_loaded_in_time_is_killed(
@@ -303,7 +304,7 @@ async def test_a_library_that_is_not_loaded_in_time_is_killed(
     client.publish("1", "2", "3", "4")
     await hostile.settled()
     assert len(client.refused) == 4
-    assert "was not loaded within 0.3 s" in hostile.reflexes.libraries()[0]["error"]
+    assert "was not loaded within 0.3 s" in (hostile.reflexes.libraries()[0]["error"] or "")
 
 
 async def test_output_is_logged_labelled_and_bounded(
@@ -360,6 +361,7 @@ async def test_a_process_gives_way_to_others_and_is_bounded(filtering: Filtering
     filtering.declare(reflex(ARRIVAL, "audit"))
     await until(lambda: filtering.reflexes.libraries()[0]["state"] == "running")
     pid = filtering.reflexes.libraries()[0]["pid"]
+    assert pid is not None
     assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0) + 10
     assert os.sched_getscheduler(pid) == os.SCHED_BATCH
     assert _niceness_of_session(pid) in (None, 10)
@@ -396,6 +398,7 @@ async def test_a_process_gives_way_even_more_after_failures_until_an_operator_re
 def _more_niceness(broker: FilteringBroker) -> int | None:
     """The niceness of the process of the library, beyond the broker's; None without one."""
     pid = broker.reflexes.libraries()[0]["pid"]
+    assert pid is not None
     try:
         return os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0) if pid else None
     except ProcessLookupError:
@@ -423,7 +426,9 @@ def _open_files(pid: int) -> list[str]:
 async def test_a_process_that_ended_while_it_was_idle_is_replaced(filtering: FilteringBroker) -> None:
     filtering.declare(reflex(ARRIVAL, "audit"))
     await until(lambda: filtering.reflexes.libraries()[0]["state"] == "running")
-    os.kill(filtering.reflexes.libraries()[0]["pid"], signal.SIGKILL)
+    pid = filtering.reflexes.libraries()[0]["pid"]
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
     await until(lambda: filtering.reflexes.libraries()[0]["failures_in_row"] == 1)
     client = Client(filtering)
     client.publish("1")
@@ -451,7 +456,7 @@ async def test_a_stopped_broker_leaves_no_processes(filtering: FilteringBroker) 
     filtering.library("stubborn", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n")
     filtering.declare(reflex(ARRIVAL, "audit"), reflex(ARRIVAL, "f", library="stubborn"))
     await until(lambda: all(one["state"] == "running" for one in filtering.reflexes.libraries()))
-    pids = [one["pid"] for one in filtering.reflexes.libraries()]
+    pids = [one["pid"] for one in filtering.reflexes.libraries() if one["pid"] is not None]
     began = time.monotonic()
     await filtering.reflexes.stop()
     assert time.monotonic() - began < process.STOP_S

@@ -19,6 +19,7 @@ from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.engine import Engine
+from broker_app.features.bridge.connection_test import BridgeTrial
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
@@ -93,33 +94,33 @@ class FakeBridges:
     """A supervisor that has what a test sets; `retried` and `tried` are what it was asked for."""
 
     def __init__(self) -> None:
-        self.known: dict[str, dict[str, Any]] = {}
-        self.happened: dict[str, list[dict[str, Any]]] = {}
-        self.stray: list[dict[str, Any]] = []
-        self.marks: list[dict[str, Any]] = []
+        self.known: dict[str, Any] = {}
+        self.happened: dict[str, Any] = {}
+        self.stray: list[Any] = []
+        self.marks: list[Any] = []
         self.retried: list[tuple[str, str | None]] = []
         self.tried: list[tuple[Remote, str | None]] = []
 
-    def report_of(self, name: str) -> dict[str, Any] | None:
+    def report_of(self, name: str) -> Any:
         return self.known.get(name)
 
-    def reports(self) -> list[dict[str, Any]]:
+    def reports(self) -> list[Any]:
         return [self.known[name] for name in sorted(self.known)]
 
-    def events_of(self, name: str) -> list[dict[str, Any]] | None:
+    def events_of(self, name: str) -> Any:
         return self.happened.get(name, [])
 
-    def orphans(self) -> list[dict[str, Any]]:
+    def orphans(self) -> list[Any]:
         return self.stray
 
-    def incoming(self, most: int) -> list[dict[str, Any]]:
+    def incoming(self, most: int) -> list[Any]:
         return self.marks[:most]
 
     def retry(self, name: str, queue: str | None = None) -> bool:
         self.retried.append((name, queue))
         return name in self.known
 
-    async def trial(self, remote: Remote, queue: str | None) -> dict[str, Any]:
+    async def trial(self, remote: Remote, queue: str | None) -> BridgeTrial:
         self.tried.append((remote, queue))
         return {"ok": True, "server": "", "delivery": None, "seconds": 0.0, "steps": []}
 

@@ -22,7 +22,7 @@ from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
 from broker_app.features.cluster.report import DiscoveryReport, TakeoverTotals
 from broker_app.features.cluster.status import status
 from broker_app.net.policy.policy import Grant
-from broker_app.net.rest.node.mirrors import ACTIVE, STANDBY
+from broker_app.net.rest.node.mirror_status import ACTIVE, STANDBY
 from broker_app.telemetry.metrics import detailed_metrics, families, node_metrics
 from broker_app.telemetry.metrics.families import BATCH_BOUNDS_S, Histogram
 from broker_app.telemetry.metrics.node_metrics import of_cluster, of_mirrors, of_sites

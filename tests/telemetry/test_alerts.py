@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.reply_types import Facts
 from broker_app.core import commands as c
 from broker_app.features.cluster.report import DiscoveryReport
 from broker_app.features.cluster.status import status
@@ -161,7 +162,7 @@ class Broken(Stage):
         self.flaps: list[tuple[ClientIdentity, int, float, str]] = []
         self.components: list[Component] = []
         self.events = EventLog(lambda: self.now_us / 1e6)
-        self.cluster: dict[str, Any] | None = None
+        self.cluster: Facts | None = None
         self.checks = ConditionChecks(
             self.broker, self.statistics, bridges=lambda: self.bridges, taken=lambda: self.taken,
             flapping=lambda: self.flaps, events=self.events.all, components=lambda: self.components,

@@ -12,7 +12,7 @@ TOPIC = "$mom.cluster.b1"
 
 
 def cluster(sent: int = 1, **facts: Any) -> dict[str, Any]:
-    return status(a_report(a_link("b2", sent=sent, **facts)))
+    return dict(status(a_report(a_link("b2", sent=sent, **facts))))
 
 
 def test_the_cluster_is_published_when_a_link_changes_and_its_figures_every_five_seconds() -> None:

@@ -13,14 +13,16 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypedDict
 
 from cryptography import x509
 
+from broker_app.base.reply_types import Seconds, about, one_of
 from broker_app.features.bridge import bridge_errors as troubles
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.framing import LIMITS
 from broker_app.features.bridge.remote import Remote
+from broker_app.features.bridge.status import AT_LEAST_ONCE, EXACTLY_ONCE, Delivery
 from mom_client.errors import ConnectionLost, Refused
 from mom_client.link import Link
 from mom_client.stomp import AckRun, Frame
@@ -33,7 +35,7 @@ from mom_client.transport import Transport, open_transport, tls_context
 STEP_S: Final = 10.0
 LONGEST_S: Final = 30.0
 
-DNS, TCP, TLS, WEBSOCKET, LOGIN, SYNC, TARGET = (
+DNS, TCP, TLS, WEBSOCKET, LOGIN, SYNC, TARGET = STEPS = (
     "dns", "tcp", "tls", "websocket", "login", "sync-queue", "target",
 )  # fmt: skip
 _REFUSED_SUBSCRIPTION: Final = "$mom.refused"
@@ -66,6 +68,26 @@ class Failed(Exception):
         self.fix = fix or _FIXES.get(trouble.code, "see the log of the remote broker")
 
 
+class TrialStep(TypedDict):
+    """One step of a test of a connection."""
+
+    name: Annotated[str, one_of(STEPS)]
+    ok: Annotated[bool | None, about("null: not tried, because of the step before")]
+    detail: str
+    fix: Annotated[str, about("what to do; empty where nothing is wrong")]
+    seconds: Seconds
+
+
+class BridgeTrial(TypedDict):
+    """A test of a connection to a remote broker."""
+
+    ok: bool
+    server: str
+    delivery: Delivery
+    seconds: Seconds
+    steps: list[TrialStep]
+
+
 class Step(NamedTuple):
     """One step. `ok` is None where it was not tried or has nothing to say; `seconds` is how long it took."""
 
@@ -74,6 +96,16 @@ class Step(NamedTuple):
     detail: str
     fix: str = ""
     seconds: float = 0.0
+
+    def shown(self) -> TrialStep:
+        """The step as it is replied."""
+        return {
+            "name": self.name,
+            "ok": self.ok,
+            "detail": self.detail,
+            "fix": self.fix,
+            "seconds": self.seconds,
+        }
 
 
 class Trial:
@@ -87,8 +119,8 @@ class Trial:
         self._tls: ssl.SSLContext | None = None
         self._link: Link | None = None
 
-    async def run(self) -> dict[str, Any]:
-        """All steps up to the first that fails, as plain data. Of several hosts, those at the first that
+    async def run(self) -> BridgeTrial:
+        """All steps up to the first that fails. Of several hosts, those at the first that
         accepts the login, or else at the last."""
         began = time.monotonic()
         names = [DNS, TCP, *([TLS] if self._remote.uses_tls else [])]
@@ -123,7 +155,7 @@ class Trial:
             "server": headers.get("server", "") if headers is not None else "",
             "delivery": None if headers is None else _delivery(is_mom="mom-bridge" in headers),
             "seconds": round(time.monotonic() - began, 3),
-            "steps": [step._asdict() for step in self._steps],
+            "steps": [step.shown() for step in self._steps],
         }
 
     async def _take(self, name: str, step: Callable[[], Awaitable[str]]) -> None:
@@ -324,8 +356,8 @@ async def _answer(link: Link) -> Refused | None:
     raise ConnectionLost("the broker ended the connection")
 
 
-def _delivery(*, is_mom: bool) -> str:
-    return "exactly-once" if is_mom else "at-least-once"
+def _delivery(*, is_mom: bool) -> Delivery:
+    return EXACTLY_ONCE if is_mom else AT_LEAST_ONCE
 
 
 def _about(certificate: bytes) -> str:
@@ -351,7 +383,6 @@ async def _close(writer: asyncio.StreamWriter) -> None:
             await writer.wait_closed()
 
 
-async def try_connection(remote: Remote, queue: str | None, sender: str) -> dict[str, Any]:
-    """Test the connection to a remote broker, and the rights of the flow to one of its queues: {ok, server,
-    delivery, seconds, steps: [{name, ok, detail, fix, seconds}]}."""
+async def try_connection(remote: Remote, queue: str | None, sender: str) -> BridgeTrial:
+    """Test the connection to a remote broker, and the rights of the flow to one of its queues."""
     return await Trial(remote, queue, sender).run()

@@ -1,27 +1,30 @@
-"""The status of bridges, as plain data for REST, pages and system topics. Times are ms since 1970."""
+"""The reports about bridges, for REST, pages and system topics. Times are ms since 1970."""
 
 from __future__ import annotations
-
-from dataclasses import asdict
-from typing import Any
 
 from broker_app.core.offset import Offset
 from broker_app.features.bridge import pipe as pipes
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.flow import Flow, Phase
 from broker_app.features.bridge.pipe import Pipe
+from broker_app.features.bridge.status import (
+    FLOW_STATES,
+    ErrorReport,
+    EventReport,
+    FlowReport,
+    MarkReport,
+    Orphan,
+    PipeReport,
+)
 from broker_app.features.bridge.timeline import Event
 from mom_client.storeandforward import Forwarded
 
 #: the states of a flow; those of a pipe are in `pipe`
-SUSPENDED, STARTING, RUNNING, RETRYING, STALLED, FAILED = (
-    "suspended", "starting", "running", "retrying", "stalled", "failed",
-)  # fmt: skip
+SUSPENDED, STARTING, RUNNING, RETRYING, STALLED, FAILED = FLOW_STATES
 
 
-def of_pipe(pipe: Pipe) -> dict[str, Any]:
-    """A bridge: what is desired of it, its pipe, and its flows by queue. `foreign`, `server` and
-    `connected_ms` are None or empty without a connection."""
+def of_pipe(pipe: Pipe) -> PipeReport:
+    """A bridge with its flows by queue."""
     remote = pipe.remote
     connected = pipe.state == pipes.RUNNING
     return {
@@ -39,9 +42,9 @@ def of_pipe(pipe: Pipe) -> dict[str, Any]:
     }
 
 
-def of_flow(flow: Flow, pipe: Pipe) -> dict[str, Any]:
-    """A flow: `queue` is the remote queue, `source` the one here, `depth` what waits there with what is in
-    flight."""
+def of_flow(flow: Flow, pipe: Pipe) -> FlowReport:
+    """A flow of a bridge."""
+    counters = flow.counters
     return {
         "queue": flow.queue,
         "source": flow.source,
@@ -51,7 +54,14 @@ def of_flow(flow: Flow, pipe: Pipe) -> dict[str, Any]:
         "progress_ms": round(flow.status.progress_at * 1000) or None,
         "depth": flow.consumer.depth,
         "in_flight": flow.in_flight,
-        **asdict(flow.counters),
+        "sent": counters.sent,
+        "accepted": counters.accepted,
+        "refused": counters.refused,
+        "unanswered": counters.unanswered,
+        "duplicate": counters.duplicate,
+        "gap": counters.gap,
+        "dead_lettered": counters.dead_lettered,
+        "bytes": counters.bytes,
     }
 
 
@@ -67,11 +77,20 @@ def state_of(flow: Flow, pipe: Pipe) -> str:
     return STARTING if flow.phase in (Phase.STARTING, Phase.SUBSCRIBING) else RUNNING
 
 
-def of_event(event: Event) -> dict[str, Any]:
-    return event._asdict()
+def of_event(event: Event) -> EventReport:
+    """Something that happened to a bridge."""
+    return {
+        "time_ms": event.time_ms,
+        "first_ms": event.first_ms,
+        "event": event.event,
+        "queue": event.queue,
+        "code": event.code,
+        "detail": event.detail,
+        "times": event.times,
+    }
 
 
-def of_orphan(forwarded: Forwarded, depth: int) -> dict[str, Any]:
+def of_orphan(forwarded: Forwarded, depth: int) -> Orphan:
     """A queue that no bridge empties."""
     return {
         "bridge": forwarded.broker,
@@ -82,9 +101,8 @@ def of_orphan(forwarded: Forwarded, depth: int) -> dict[str, Any]:
     }
 
 
-def of_mark(mark: Offset) -> dict[str, Any]:
-    """Progress of a remote queue that is forwarded to this broker: all of `source` up to `accepted`, `count`
-    messages in total, as the user `owner`."""
+def of_mark(mark: Offset) -> MarkReport:
+    """The progress of a remote queue that is forwarded to this broker."""
     return {
         "sender": mark.sender,
         "source": mark.source,
@@ -95,7 +113,7 @@ def of_mark(mark: Offset) -> dict[str, Any]:
     }
 
 
-def _of_error(error: BridgeError | None, at_s: float) -> dict[str, Any] | None:
+def _of_error(error: BridgeError | None, at_s: float) -> ErrorReport | None:
     if error is None:
         return None
     return {"code": error.code, "detail": error.detail, "at_ms": round(at_s * 1000)}

@@ -9,7 +9,6 @@ import asyncio
 import heapq
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.task_supervisor import supervised
@@ -18,6 +17,7 @@ from broker_app.engine import Engine
 from broker_app.features.bridge import report
 from broker_app.features.bridge.pipe import Pipe
 from broker_app.features.bridge.remote import Remote
+from broker_app.features.bridge.status import EventReport, MarkReport, Orphan, PipeReport
 from broker_app.features.bridge.timeline import Event, Timeline
 from mom_client import storeandforward
 from mom_client.storeandforward import Forwarded
@@ -104,21 +104,21 @@ class Supervisor:
 
     # ------------------------------------------------------------------ how it stands
 
-    def report_of(self, name: str) -> dict[str, Any] | None:
+    def report_of(self, name: str) -> PipeReport | None:
         """The status of a bridge; None if it does not exist."""
         pipe = self._pipes.get(name)
         return None if pipe is None else report.of_pipe(pipe)
 
-    def reports(self) -> list[dict[str, Any]]:
+    def reports(self) -> list[PipeReport]:
         """The status of all bridges, by name."""
         return [report.of_pipe(self._pipes[name]) for name in sorted(self._pipes)]
 
-    def events_of(self, name: str) -> list[dict[str, Any]] | None:
+    def events_of(self, name: str) -> list[EventReport] | None:
         """The events of a bridge, the newest last; None if it does not exist."""
         pipe = self._pipes.get(name)
         return None if pipe is None else [report.of_event(event) for event in pipe.timeline.events()]
 
-    def orphans(self) -> list[dict[str, Any]]:
+    def orphans(self) -> list[Orphan]:
         """Store-and-forward queues that no bridge empties, because none of that name is configured."""
         found = []
         for address, queue in self._engine.broker.destinations.queues.items():
@@ -127,7 +127,7 @@ class Supervisor:
                 found.append(report.of_orphan(forwarded, queue.depth + queue.unsettled))
         return found
 
-    def incoming(self, most: int) -> list[dict[str, Any]]:
+    def incoming(self, most: int) -> list[MarkReport]:
         """The replication offsets of brokers that forward to this one, the newest first."""
         marks = heapq.nlargest(
             most, self._engine.broker.forwarding.offsets.values(), key=lambda mark: mark.time_ms

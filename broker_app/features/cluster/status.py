@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from broker_app.base.refused import Refused
+from broker_app.base.reply_types import Facts
 from broker_app.base.times import rfc3339
 from broker_app.core.destination import TOPIC, parse
 from broker_app.core.topic import matches
@@ -19,8 +20,6 @@ from broker_app.features.cluster.report import (
     TakeoverReport,
 )
 from broker_app.telemetry.component_health import LINK, health_of
-
-Facts = dict[str, Any]
 
 #: the command that makes a cluster of three brokers, at the first of them
 HOW_TO_MAKE_ONE: Final = "mom up --name b1 --cluster-port 7676 --cluster b1host:7676,b2host:7676,b3host:7676"

@@ -13,7 +13,7 @@ from broker_app.features.mirror.configuration_key import ConfigurationRefused
 from broker_app.features.mirror.replicated_configuration import ReplicatedConfiguration
 from broker_app.journal.errors import JournalError
 from broker_app.journal.shared.shared_journal import SharedJournal
-from broker_app.net.rest.node.mirrors import READABLE
+from broker_app.net.rest.node.mirror_status import READABLE
 
 log = logging.getLogger(__name__)
 

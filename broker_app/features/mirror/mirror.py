@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
@@ -24,7 +24,19 @@ from broker_app.members import takeovers
 from broker_app.members.addresses import Addresses
 from broker_app.members.membership import Member, Membership
 from broker_app.members.takeovers import Takeover
-from broker_app.net.rest.node.mirrors import ACTIVE, DATABASE, STANDBY, STOPPED, UNREACHABLE
+from broker_app.net.rest.node.mirror_status import (
+    ACTIVE,
+    DATABASE,
+    STANDBY,
+    STOPPED,
+    UNREACHABLE,
+    FailoverList,
+    MirrorBroker,
+    MirrorLease,
+    Mirrors,
+    PrivateJournalStatus,
+)
+from broker_app.net.rest.node.mirror_status import Takeover as TakeoverStatus
 from broker_app.telemetry.component_health import MIRROR, health_of
 
 log = logging.getLogger(__name__)
@@ -223,7 +235,7 @@ class Mirror:
         """The addresses of the consoles of all brokers that are known, running or not, in a lasting order."""
         return tuple(sorted({self.addresses.web, *(member.web for member in self.membership.members)}))
 
-    def failover_list(self) -> dict[str, Any]:
+    def failover_list(self) -> FailoverList:
         """The brokers for clients, the active one first."""
         active = self.active
         return {
@@ -236,31 +248,35 @@ class Mirror:
             ],
         }
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Mirrors:
         """The brokers that share the journal, their health, the lease, what would be lost, and takeovers."""
         active, end = self.active, self._end
-        shown = {
+        private, pause = self._private_journal(), self.membership.pause
+        brokers = [_shown(member, end) for member in self.membership.members]
+        return {
             "name": self.name,
             "id": self.addresses.id,
             "role": self.role,
             "state": ACTIVE if self.is_active else STANDBY,
             "journal": self.place,
+            "health": health_of(MIRROR, {"brokers": brokers, "private_journal": private}),
             "lease_s": self._lease_s,
             "lease": self._lease(),
-            "private_journal": self._private_journal(),
+            "private_journal": private,
             "configuration": self._configuration,
-            "brokers": [_shown(member, end) for member in self.membership.members],
+            "brokers": brokers,
             "would_be_lost": {
                 "persistent": 0,
                 "non_persistent": active.non_persistent if active is not None else None,
             },
             "successor": self.membership.successor or None,
-            "pause": paused._asdict() if (paused := self.membership.pause) is not None else None,
+            "pause": None
+            if pause is None
+            else {"left_s": pause.left_s, "reason": pause.reason, "user": pause.user},
             "takeovers": [_shown_takeover(one) for one in self.history],
         }
-        return {**shown, "health": health_of(MIRROR, shown)}
 
-    def _lease(self) -> dict[str, Any] | None:
+    def _lease(self) -> MirrorLease | None:
         if self._journal is not None:
             left_s = self._journal.lease_left_s
             return {"holder": self.addresses.id, "epoch": self._journal.epoch, "left_s": round(left_s, 2)}
@@ -269,9 +285,16 @@ class Mirror:
             return None
         return {"holder": lease.holder.name, "epoch": lease.epoch, "left_s": round(lease.left_s, 2)}
 
-    def _private_journal(self) -> dict[str, Any] | None:
+    def _private_journal(self) -> PrivateJournalStatus | None:
         found = self._journal.private if self._journal is not None else None
-        return None if found is None else {**found._asdict(), "state": found.state.value}
+        if found is None:
+            return None
+        return {
+            "place": found.place,
+            "state": found.state.value,
+            "pending_frames": found.pending_frames,
+            "error": found.error,
+        }
 
     async def find_new_active(self) -> Member | None:
         """The broker that has taken over from this one, as far as that can be found out now."""
@@ -399,7 +422,7 @@ def _distance(member: Member) -> tuple[int, float, str]:
     return -member.position, member.lag_s, member.id
 
 
-def _shown(member: Member, end: int) -> dict[str, Any]:
+def _shown(member: Member, end: int) -> MirrorBroker:
     state = member.state if member.alive or member.state == STOPPED else UNREACHABLE
     return {
         "id": member.id,
@@ -415,9 +438,19 @@ def _shown(member: Member, end: int) -> dict[str, Any]:
     }
 
 
-def _shown_takeover(takeover: Takeover) -> dict[str, Any]:
+def _shown_takeover(takeover: Takeover) -> TakeoverStatus:
     return {
-        **takeover._asdict(),
         "at": rfc3339(takeover.at_s),
+        "at_s": takeover.at_s,
+        "epoch": takeover.epoch,
+        "cause": takeover.cause,
+        "broker": takeover.broker,
+        "role": takeover.role,
+        "former": takeover.former,
+        "position": takeover.position,
+        "took_s": takeover.took_s,
+        "non_persistent_lost": takeover.non_persistent_lost,
+        "records_lost": takeover.records_lost,
+        "reason": takeover.reason,
         "detail": takeover.sentence,
     }

@@ -23,7 +23,7 @@ from typing import Any
 
 from broker_app.features.mirror.configuration_key import ConfigurationKey, ConfigurationRefused
 from broker_app.journal.store import Store
-from broker_app.net.rest.node.mirrors import READABLE, SEALED
+from broker_app.net.rest.node.mirror_status import READABLE, SEALED
 
 _KEY, _DIGEST_KEY = "configuration", "digest/configuration"
 #: bytes 18 and 19 of a SQLite file: 1 for a rollback journal. A copy in memory cannot have a write-ahead log.

@@ -18,7 +18,7 @@ from broker_app.journal.store import LeaseHeld, LeaseState, Store, StoreFull, Un
 from broker_app.members import pause, takeovers
 from broker_app.members.membership import Membership
 from broker_app.members.takeovers import Takeover
-from broker_app.net.rest.node.mirrors import (
+from broker_app.net.rest.node.mirror_status import (
     EXPIRED,
     FORCED,
     FORMER_STOPPED,

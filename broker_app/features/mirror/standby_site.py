@@ -24,7 +24,8 @@ from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.rest import openapi
 from broker_app.net.rest.node.metrics import MetricsEndpoints
-from broker_app.net.rest.node.mirrors import STANDBY, MirrorEndpoints
+from broker_app.net.rest.node.mirror_status import STANDBY
+from broker_app.net.rest.node.mirrors import MirrorEndpoints
 from broker_app.net.stomp.session import VERSION
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_build, of_mirrors
@@ -47,7 +48,7 @@ class StandbySite:
                 "health_live": self._live,
                 "health_ready": self._ready,
                 "get_metrics": MetricsEndpoints(self._metrics).of_node,
-                **MirrorEndpoints(mirror, {}).handlers(),
+                **MirrorEndpoints(mirror, mirror.failover_list()).handlers(),
             },
         )
         boot, numbers = secrets.token_hex(4), itertools.count(1)

@@ -11,13 +11,13 @@ from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from broker_app.base.reply_types import Facts
 from broker_app.core.destination import TOPIC, Destination
 from broker_app.core.topic import matches
 from broker_app.net.policy.access import Access, Client
 from broker_app.net.policy.system_topics import OPEN_TOPICS
 from broker_app.rules.event import BROWSE, RECEIVE
 
-Facts = dict[str, Any]
 #: (topic, facts) → the facts that are shown, or None
 Viewer = Callable[[str, Facts], Facts | None]
 

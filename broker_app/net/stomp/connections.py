@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from broker_app.base.refused import Refused
+from broker_app.base.reply_types import Facts
 from broker_app.base.times import rfc3339
 from broker_app.net.stomp.session import OPENED_EVENT, StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -20,8 +21,6 @@ MAX_CONSUMERS = 1_000
 MAX_REASON = 500
 #: longest time for a draining client to settle its deliveries
 MAX_DRAIN_S = 600.0
-
-Facts = dict[str, Any]
 
 
 class Connections:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from broker_app.features.bridge.connection_test import try_connection
+from broker_app.features.bridge.status import BridgeStatus, status
 from broker_app.features.bridge.supervisor import Supervisor
 from broker_app.features.bridge.timeline import Event
 from broker_app.net.http.routing import Handlers
@@ -13,7 +14,6 @@ from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.features.bridge_queues import BridgeQueues
 from broker_app.net.rest.features.bridges import BridgeEndpoints
 from broker_app.node.features.feature import Feature, Parts
-from broker_app.telemetry.bridges import Facts, status
 from broker_app.telemetry.component_health import Component, bridge_components
 from broker_app.telemetry.event_log import BRIDGES
 from broker_app.telemetry.metrics.families import Collected
@@ -39,7 +39,7 @@ class BridgeFeature(Feature):
             rest.limits,
         )
 
-    def statuses(self) -> list[Facts]:
+    def statuses(self) -> list[BridgeStatus]:
         """The status of all bridges, with sums and rates."""
         return [status(self._parts.statistics, report) for report in self.supervisor.reports()]
 

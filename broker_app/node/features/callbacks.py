@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from broker_app.features.callbacks.webhooks.report import CallbackStatus
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.owner_rights import OwnerRights
@@ -11,7 +12,6 @@ from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.features.callbacks import CallbackEndpoints
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.peers.http_client.exchange import Poster
-from broker_app.telemetry.callbacks import Facts, shown_callback
 from broker_app.telemetry.component_health import Component, callback_components
 from broker_app.telemetry.event_log import CALLBACKS
 from broker_app.telemetry.metrics.families import Collected
@@ -30,9 +30,9 @@ class CallbackFeature(Feature):
         self.supervisor.listeners.add(self._note)
         self.rest_endpoints = CallbackEndpoints(self.supervisor, parts.rest.policy, parts.rest.limits)
 
-    def statuses(self) -> Iterable[Facts]:
+    def statuses(self) -> Iterable[CallbackStatus]:
         """The status of all callbacks."""
-        return map(shown_callback, self.supervisor.reports())
+        return self.supervisor.reports()
 
     def endpoints(self) -> Handlers:
         """`/callbacks`."""

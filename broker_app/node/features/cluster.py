@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from broker_app.base.refused import Refused
+from broker_app.base.reply_types import Facts
 from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.config import Config
 from broker_app.features.cluster import status as cluster_status
@@ -41,8 +42,6 @@ from broker_app.node.features.feature import Feature, Parts
 from broker_app.telemetry.component_health import Component, link_components
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_cluster
-
-Facts = dict[str, Any]
 
 
 class Membership(NamedTuple):

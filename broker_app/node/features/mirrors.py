@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.standby import Taken
 from broker_app.net.http.routing import Handlers
+from broker_app.net.rest.node.mirror_status import FailoverList, Mirrors
 from broker_app.net.rest.node.mirrors import MirrorEndpoints
 from broker_app.node.features.feature import Feature, Parts, Task
 from broker_app.node.mirror_notices import MirrorNotices
 from broker_app.telemetry.component_health import Component, mirror_component
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_mirrors
-
-Facts = dict[str, Any]
 
 
 class Shared(NamedTuple):
@@ -51,13 +50,13 @@ class MirrorFeature(Feature):
         """This broker among those that share its journal; None if it has a journal of its own."""
         return self._shared.mirror if self._shared is not None else None
 
-    def status(self) -> Facts | None:
+    def status(self) -> Mirrors | None:
         """The status of the brokers that share the journal; None if it is not shared."""
         return self.mirror.status() if self.mirror is not None else None
 
     def endpoints(self) -> Handlers:
         """`/mirrors` and the list of brokers for clients."""
-        alone: Facts = {"name": self._parts.config.name, "active": None, "uris": [], "brokers": []}
+        alone: FailoverList = {"name": self._parts.config.name, "active": None, "uris": [], "brokers": []}
         return MirrorEndpoints(self.mirror, alone, self._cluster_uris).handlers()
 
     def tasks(self) -> Mapping[str, Task]:

@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from broker_app.base.reply_types import Facts
 from broker_app.base.times import milliseconds
 from broker_app.base.turns import in_turns
 from broker_app.core.broker import Broker
@@ -27,8 +28,6 @@ GROWTH_STEP_S: Final = 30.0
 TAKEOVER_S: Final = 600.0
 #: the state of a member that is suspect (`MemberReport`)
 SUSPECT_STATE: Final = "UNKNOWN"
-
-Facts = dict[str, Any]
 
 
 class Violation(NamedTuple):

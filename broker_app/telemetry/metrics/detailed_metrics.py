@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from broker_app.base.reply_types import Facts
 from broker_app.base.turns import in_turns
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
@@ -14,7 +15,6 @@ from broker_app.telemetry.metrics.families import Labels, Samples
 from broker_app.telemetry.statistics import Statistics
 
 _Found = TypeVar("_Found")
-Facts = Mapping[str, Any]
 Figure = Callable[[Facts], float]
 
 #: objects of one reply: unless asked for another number, and at most

@@ -6,16 +6,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from broker_app.base.internal_errors import internal_errors
+from broker_app.base.reply_types import Facts
 from broker_app.core.broker import Broker
 from broker_app.telemetry.alerts.alert import FIRING, Alert
+from broker_app.telemetry.callbacks import CallbackTotals
 from broker_app.telemetry.component_health import RUNNING, Component
 from broker_app.telemetry.metrics.families import Collected, Histogram, Labels, Samples
 from broker_app.telemetry.statistics import Statistics, resident_bytes
-
-Facts = Mapping[str, Any]
 
 #: `reason` of messages that were discarded for another reason than those of dead letters
 OTHER = "OTHER"
@@ -251,7 +251,7 @@ def of_sites(sites: Sequence[Facts]) -> Collected:
 
 
 def of_bridges(reports: Sequence[Facts]) -> Collected:
-    """The bridges; `reports` are those of `telemetry.bridges.status`."""
+    """The bridges; `reports` are their statuses."""
     yield (
         "mom_bridge_state",
         {
@@ -287,15 +287,15 @@ def of_components(components: Iterable[Component]) -> Collected:
     yield "mom_components_left_out", _one(len(ordered) - len(shown))
 
 
-def of_callbacks(totals: Facts) -> Collected:
-    """The callbacks; `totals` are those of their supervisor (`telemetry.callbacks.Callbacks`)."""
-    yield "mom_callback_pushes_total", _by(totals["pushes"])
-    yield "mom_callback_retries_total", _one(totals["retries"])
-    yield "mom_callback_push_seconds", {(): Histogram(*totals["durations"])}
-    yield "mom_callback_dead_lettered_total", _one(totals["dead_lettered"])
-    yield "mom_callback_pending", _one(totals["pending"])
-    yield "mom_callback_in_flight", _one(totals["in_flight"])
-    yield "mom_callback_breaker_open", _one(totals["open_breakers"])
+def of_callbacks(totals: CallbackTotals) -> Collected:
+    """The callbacks."""
+    yield "mom_callback_pushes_total", _by(totals.pushes)
+    yield "mom_callback_retries_total", _one(totals.retries)
+    yield "mom_callback_push_seconds", {(): Histogram(*totals.durations)}
+    yield "mom_callback_dead_lettered_total", _one(totals.dead_lettered)
+    yield "mom_callback_pending", _one(totals.pending)
+    yield "mom_callback_in_flight", _one(totals.in_flight)
+    yield "mom_callback_breaker_open", _one(totals.open_breakers)
 
 
 def _one(value: float) -> Samples:

@@ -131,7 +131,7 @@ async def test_retry_after_delays_the_message_and_all_pushes_to_its_host(tmp_pat
         await own.publish(b"1")
         await there.count(1)
         began = asyncio.get_running_loop().time()
-        await until(lambda: own.report("other")["breaker"]["until_ms"], own.report)
+        await until(lambda: own.report("other")["breaker"]["until"], own.report)
         breaker = own.report("other")["breaker"]
         assert (breaker["state"], breaker["pause"]) == ("closed", "retry-after")
         del there.special[b"1"]
@@ -139,7 +139,7 @@ async def test_retry_after_delays_the_message_and_all_pushes_to_its_host(tmp_pat
         await there.count(3)
         assert asyncio.get_running_loop().time() - began > 0.8
         breaker = own.report()["breaker"]
-        assert (breaker["state"], breaker["pause"], breaker["until_ms"]) == ("closed", "", None)
+        assert (breaker["state"], breaker["pause"], breaker["until"]) == ("closed", "", None)
 
 
 async def test_retry_after_of_a_failure_delays_its_message_only(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from broker_app.features.callbacks.webhooks.breaker import FAILURES
-from broker_app.features.callbacks.webhooks.push_log import Push
+from broker_app.features.callbacks.webhooks.push_log import LoggedPush
 from broker_app.features.callbacks.webhooks.push_totals import BOUNDS_S, PushTotals
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.telemetry.metrics.families import Histogram
@@ -63,7 +63,7 @@ async def test_a_host_that_fails_is_counted_until_it_is_back(tmp_path: Path) -> 
 def test_a_push_is_in_the_bucket_of_its_duration() -> None:
     totals = PushTotals()
     for seconds in (BOUNDS_S[0], 0.3, 1000.0):
-        totals.note(Push(0, "id", 1, "accepted", 204, seconds, ""))
-    observed = Histogram(*totals.report()["durations"])
+        totals.note(LoggedPush(0, "id", 1, "accepted", 204, seconds, ""))
+    observed = Histogram(*totals.durations())
     assert observed.counts[0] == observed.counts[BOUNDS_S.index(0.5)] == observed.counts[-1] == 1
     assert observed.sum == BOUNDS_S[0] + 1000.3

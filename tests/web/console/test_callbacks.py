@@ -48,7 +48,7 @@ def a_callback(**facts: Any) -> dict[str, Any]:
         "breaker": a_breaker("open"),
         "pending": 1204, "in_flight": 3, "pushes": dict.fromkeys(OUTCOMES, 0) | {"accepted": 7, "failed": 4},
         "push_seconds": 1.0, "coalesced": 0, "p50_s": 0.012, "p95_s": 0.25,
-        "accepted_at": "2026-01-31T12:00:00.000Z", "last": a_push(), "log": [a_push()], **facts,
+        "accepted_at": "2026-01-31T12:00:00.000Z", "last": a_push(), **facts,
     }  # fmt: skip
 
 
@@ -72,8 +72,8 @@ class AnsweringNode:
     async def list_callbacks(self) -> list[dict[str, Any]]:
         return list(self.known.values())
 
-    async def find_callback(self, name: str) -> dict[str, Any] | None:
-        return self.known.get(name)
+    async def find_callback(self, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+        return (self.known[name], [a_push()]) if name in self.known else None
 
     async def push_callback(self, name: str) -> bool:
         self.pushed.append(name)

@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 
 from broker_app.base.refused import Refused
+from broker_app.base.reply_types import Facts
 from broker_app.node.operations import Operations
 from broker_app.templatetags.console_assets import icon
 from tests.support.answering_node import answering
@@ -237,7 +238,7 @@ def test_takeovers_read_before_are_shown_while_the_journal_cannot_be_reached() -
     assert mirror_status(None) is None
 
 
-def mirror_status(mirror: UnreachableMirror | None) -> dict[str, Any] | None:
+def mirror_status(mirror: UnreachableMirror | None) -> Facts | None:
     features: Any = SimpleNamespace(mirrors=SimpleNamespace(mirror=mirror))
     client: Any = None
     return asyncio.run(Operations(client, features).mirror_status())

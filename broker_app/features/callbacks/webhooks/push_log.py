@@ -11,7 +11,7 @@ from broker_app.features.callbacks.webhooks.verdict import ACCEPTED
 MOST: Final = 100
 
 
-class Push(NamedTuple):
+class LoggedPush(NamedTuple):
     """One push: when it began (ms since 1970), of which message, its outcome, and how long it took.
 
     `status` is that of the answer, 0 without one; `detail` is empty for accepted ones."""
@@ -28,7 +28,7 @@ class Push(NamedTuple):
 class Totals(Protocol):
     """Counts the pushes of all callbacks."""
 
-    def note(self, push: Push) -> None:
+    def note(self, push: LoggedPush) -> None:
         """Count a push that has ended."""
 
 
@@ -44,9 +44,9 @@ class PushLog:
         self.last_accepted_ms = 0
         #: pushes since the last accepted one
         self.failures_in_row = 0
-        self._pushes: deque[Push] = deque(maxlen=MOST)
+        self._pushes: deque[LoggedPush] = deque(maxlen=MOST)
 
-    def note(self, push: Push) -> None:
+    def note(self, push: LoggedPush) -> None:
         """Keep and count a push that has ended."""
         self._pushes.append(push)
         self.counts[push.outcome] += 1
@@ -59,11 +59,11 @@ class PushLog:
             self.failures_in_row += 1
 
     @property
-    def last(self) -> Push | None:
+    def last(self) -> LoggedPush | None:
         """The push that ended last."""
         return self._pushes[-1] if self._pushes else None
 
-    def newest(self) -> list[Push]:
+    def newest(self) -> list[LoggedPush]:
         """Those that are kept, the newest first."""
         return list(self._pushes)[::-1]
 

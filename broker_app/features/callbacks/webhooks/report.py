@@ -1,31 +1,125 @@
-"""The status of callbacks, as plain data for REST, pages, system topics and metrics. Times are ms since
-1970."""
+"""The status of callbacks: for REST, pages, system topics and alerts; and their totals for metrics."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Final, TypedDict
 
+from broker_app.base.reply_types import Count, HttpStatus, Seconds, Time, about, one_of
+from broker_app.base.times import of_ms, rfc3339
 from broker_app.core.broker import Broker
 from broker_app.core.destination import DURABLE_PREFIX
 from broker_app.features.callbacks.webhooks.breaker import HALF_OPEN, OPEN
-from broker_app.features.callbacks.webhooks.callback import Callback
-from broker_app.features.callbacks.webhooks.host import Host
-from broker_app.features.callbacks.webhooks.push_log import Push
+from broker_app.features.callbacks.webhooks.breaker import STATES as BREAKER_STATES
+from broker_app.features.callbacks.webhooks.callback import DESIRED_STATES, MODES, Callback
+from broker_app.features.callbacks.webhooks.host import PAUSES, Host
+from broker_app.features.callbacks.webhooks.push_log import LoggedPush
 from broker_app.features.callbacks.webhooks.push_totals import PushTotals
 from broker_app.features.callbacks.webhooks.sender import Attempt
 from broker_app.features.callbacks.webhooks.verdict import ACCEPTED, OUTCOMES
-from broker_app.features.callbacks.webhooks.webhook import Webhook
+from broker_app.features.callbacks.webhooks.webhook import STATES, Webhook
+from broker_app.telemetry.callbacks import CallbackTotals
+from broker_app.telemetry.component_health import CALLBACK, HEALTH, health_of
 
 #: headers of a test that are not shown
-_HIDDEN = ("authorization", "webhook-signature")
+_HIDDEN: Final = ("authorization", "webhook-signature")
 #: characters of bodies that a test shows
-_SHOWN = 2_000
+_SHOWN: Final = 2_000
 
 
-def of_webhook(webhook: Webhook, broker: Broker) -> dict[str, Any]:
+class Push(TypedDict):
+    """A push that has ended."""
+
+    at: Time
+    id: Annotated[str, about("of the message or the notification, as in webhook-id")]
+    attempt: Annotated[Count, about("1 for the first")]
+    outcome: Annotated[str, one_of(OUTCOMES)]
+    status: HttpStatus
+    seconds: Seconds
+    detail: Annotated[str, about("why it was not accepted")]
+
+
+class Breaker(TypedDict):
+    """The breaker that stops pushes to a host; an owner has one for each."""
+
+    host: Annotated[str, about("host and port")]
+    state: Annotated[str, one_of(BREAKER_STATES)]
+    pause: Annotated[
+        str,
+        one_of(("", *PAUSES)),
+        about(
+            "why nothing is pushed until then, unless it is the breaker: the receiver asked for it "
+            "(Retry-After), or no worker takes requests"
+        ),
+    ]
+    until: Annotated[Time | None, about("until when nothing is pushed there")]
+
+
+class CallbackStatus(TypedDict):
+    """How a callback stands."""
+
+    name: str
+    owner: str
+    source: Annotated[str, about("address of the queue or topic")]
+    url: str
+    mode: Annotated[str, one_of(MODES)]
+    desired: Annotated[str, one_of(DESIRED_STATES)]
+    state: Annotated[str, one_of(STATES)]
+    health: Annotated[str, one_of(HEALTH), about("whether it works; `state` is what it does at present")]
+    reason: Annotated[str, about("why it does not run")]
+    breaker: Breaker
+    pending: Annotated[Count, about("messages that wait, those in flight too")]
+    in_flight: Annotated[Count, about("pushes without an answer")]
+    pushes: Annotated[dict[str, Count], about("their number, by outcome")]
+    failures_in_row: Annotated[Count, about("pushes since the last accepted one")]
+    push_seconds: Annotated[Seconds, about("all pushes together")]
+    coalesced: Annotated[Count, about("arrivals that were reported together with an earlier one")]
+    p50_s: Annotated[Seconds | None, about("median of the last 100 pushes")]
+    p95_s: Seconds | None
+    accepted_at: Annotated[Time | None, about("when a push was accepted last")]
+    last: Annotated[Push | None, about("the push that ended last")]
+
+
+class SampleRequest(TypedDict):
+    """The request of a test."""
+
+    method: str
+    url: str
+    headers: Annotated[dict[str, str], about("credentials and signature are not shown")]
+    body: str
+
+
+class SampleResponse(TypedDict):
+    """What a receiver has answered to a test."""
+
+    status: HttpStatus
+    headers: dict[str, str]
+    body: str
+
+
+class CallbackTest(TypedDict):
+    """A signed sample that was sent, and the answer, if there is one."""
+
+    ok: Annotated[bool, about("whether the receiver accepted it")]
+    outcome: Annotated[str, one_of(OUTCOMES)]
+    detail: str
+    seconds: Seconds
+    request: SampleRequest
+    response: SampleResponse | None
+
+
+def of_webhook(webhook: Webhook, broker: Broker) -> CallbackStatus:
     """A callback: state, breaker of its host, waiting messages, counts of pushes and their times."""
     callback, log = webhook.callback, webhook.log
-    last = log.last
+    breaker, waiting = of_breaker(webhook.host), pending(callback, broker)
+    health = health_of(
+        CALLBACK,
+        {
+            "state": webhook.state,
+            "failures_in_row": log.failures_in_row,
+            "breaker": breaker,
+            "pending": waiting,
+        },
+    )
     return {
         "name": callback.name,
         "owner": callback.owner,
@@ -34,9 +128,10 @@ def of_webhook(webhook: Webhook, broker: Broker) -> dict[str, Any]:
         "mode": callback.mode,
         "desired": callback.desired,
         "state": webhook.state,
+        "health": health,
         "reason": webhook.reason,
-        "breaker": of_breaker(webhook.host),
-        "pending": pending(callback, broker),
+        "breaker": breaker,
+        "pending": waiting,
         "in_flight": webhook.in_flight,
         "pushes": {outcome: log.counts[outcome] for outcome in OUTCOMES},
         "failures_in_row": log.failures_in_row,
@@ -44,28 +139,36 @@ def of_webhook(webhook: Webhook, broker: Broker) -> dict[str, Any]:
         "coalesced": webhook.coalesced,
         "p50_s": log.percentile_s(0.5),
         "p95_s": log.percentile_s(0.95),
-        "accepted_ms": log.last_accepted_ms or None,
-        "last": of_push(last) if last is not None else None,
+        "accepted_at": of_ms(log.last_accepted_ms),
+        "last": of_push(log.last) if log.last is not None else None,
     }
 
 
-def of_breaker(host: Host) -> dict[str, Any]:
-    """The breaker that stops pushes to a host, if one does: `until_ms` is the end of a time in which nothing
-    is pushed, None without one; `pause` its cause, unless it is the breaker."""
+def of_breaker(host: Host) -> Breaker:
+    """The breaker that stops pushes to a host, if one does."""
     gate = host.gate
     return {
         "host": host.name,
         "state": gate.state,
-        "until_ms": round(gate.closed_until * 1000) or None,
         "pause": gate.pause,
+        "until": of_ms(round(gate.closed_until * 1000)),
     }
 
 
-def of_push(push: Push) -> dict[str, Any]:
-    return push._asdict()
+def of_push(push: LoggedPush) -> Push:
+    """A push that has ended."""
+    return {
+        "at": rfc3339(push.time_ms / 1000),
+        "id": push.id,
+        "attempt": push.attempt,
+        "outcome": push.outcome,
+        "status": push.status,
+        "seconds": push.seconds,
+        "detail": push.detail,
+    }
 
 
-def of_attempt(attempt: Attempt) -> dict[str, Any]:
+def of_attempt(attempt: Attempt) -> CallbackTest:
     """A test: the request without credentials, and the answer, if there is one."""
     request, answer = attempt.request, attempt.answer
     return {
@@ -91,14 +194,17 @@ def of_attempt(attempt: Attempt) -> dict[str, Any]:
 
 def totals(
     webhooks: list[Webhook], broker: Broker, breakers: dict[str, int], since_start: PushTotals
-) -> dict[str, Any]:
+) -> CallbackTotals:
     """The numbers of all callbacks together, for metrics."""
-    return {
-        **since_start.report(),
-        "pending": sum(pending(one.callback, broker) for one in webhooks),
-        "in_flight": sum(one.in_flight for one in webhooks),
-        "open_breakers": breakers[OPEN] + breakers[HALF_OPEN],
-    }
+    return CallbackTotals(
+        pushes=since_start.by_outcome(),
+        retries=since_start.retries,
+        dead_lettered=since_start.dead_lettered,
+        durations=since_start.durations(),
+        pending=sum(pending(one.callback, broker) for one in webhooks),
+        in_flight=sum(one.in_flight for one in webhooks),
+        open_breakers=breakers[OPEN] + breakers[HALF_OPEN],
+    )
 
 
 def pending(callback: Callback, broker: Broker) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from broker_app.features.callbacks.webhooks import cloud_event, verdict
 from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.cloud_event import Event
-from broker_app.features.callbacks.webhooks.push_log import Push, PushLog
+from broker_app.features.callbacks.webhooks.push_log import LoggedPush, PushLog
 from broker_app.features.callbacks.webhooks.signature import signature_headers
 from broker_app.features.callbacks.webhooks.verdict import Verdict
 from broker_app.peers.http_client.exchange import Answer, HttpRequest, Poster, Unanswered
@@ -32,17 +32,19 @@ class Sender:
         self._log = log
 
     async def push(self, event: Event, attempt: int) -> Verdict:
-        """Push an event, and keep the outcome in the log."""
+        """LoggedPush an event, and keep the outcome in the log."""
         began_s = time.time()
         done = await self.try_once(event, attempt)
         outcome, status, detail, *_ = done.verdict
         self._log.note(
-            Push(round(began_s * 1000), event.id, attempt, outcome, status, round(done.seconds, 4), detail)
+            LoggedPush(
+                round(began_s * 1000), event.id, attempt, outcome, status, round(done.seconds, 4), detail
+            )
         )
         return done.verdict
 
     async def try_once(self, event: Event, attempt: int = 1) -> Attempt:
-        """Push an event; nothing is kept."""
+        """LoggedPush an event; nothing is kept."""
         request = self._request(event, attempt)
         began = time.monotonic()
         try:

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from broker_app.base.internal_errors import EventListeners
@@ -22,10 +22,12 @@ from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.durable_subscription import DurableSubscriptions
 from broker_app.features.callbacks.webhooks.host import Hosts
 from broker_app.features.callbacks.webhooks.push_totals import PushTotals
+from broker_app.features.callbacks.webhooks.report import CallbackStatus, CallbackTest, Push
 from broker_app.features.callbacks.webhooks.state_file import StateFile
 from broker_app.features.callbacks.webhooks.webhook import Environment, Webhook
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.exchange import Poster
+from broker_app.telemetry.callbacks import CallbackTotals
 
 #: tests at the same time
 MAX_TESTS: Final = 8
@@ -118,23 +120,23 @@ class Supervisor:
 
     # ------------------------------------------------------------------ what operators ask
 
-    def report_of(self, name: str) -> dict[str, Any] | None:
+    def report_of(self, name: str) -> CallbackStatus | None:
         """The status of a callback; None if it does not exist."""
         webhook = self._webhooks.get(name)
         return None if webhook is None else report.of_webhook(webhook, self._engine.broker)
 
-    def reports(self) -> list[dict[str, Any]]:
+    def reports(self) -> list[CallbackStatus]:
         """The status of all callbacks, by name."""
         return [
             report.of_webhook(self._webhooks[name], self._engine.broker) for name in sorted(self._webhooks)
         ]
 
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> CallbackTotals:
         """The numbers of all callbacks together, for metrics."""
         webhooks = list(self._webhooks.values())
         return report.totals(webhooks, self._engine.broker, self._hosts.counts(), self._totals)
 
-    def pushes_of(self, name: str) -> list[dict[str, Any]] | None:
+    def pushes_of(self, name: str) -> list[Push] | None:
         """The last pushes of a callback, the newest first; None if it does not exist."""
         webhook = self._webhooks.get(name)
         return None if webhook is None else [report.of_push(push) for push in webhook.log.newest()]
@@ -151,7 +153,7 @@ class Supervisor:
         webhook = self._webhooks.get(name)
         return webhook is not None and webhook.confirm(token)
 
-    async def test(self, name: str) -> dict[str, Any] | None:
+    async def test(self, name: str) -> CallbackTest | None:
         """Send a signed sample to a callback; its request and the answer, None if it does not exist. Raises
         Refused when too many are tested."""
         webhook = self._webhooks.get(name)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
 
 from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
+from broker_app.features.bridge.status import BridgeStatus
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, encode, json_reply
@@ -33,7 +34,7 @@ class StatsEndpoints:
         broker: Broker,
         statistics: Statistics,
         waiting: WaitingRequests,
-        bridges: Callable[[Request], list[dict[str, Any]]],
+        bridges: Callable[[Request], Sequence[BridgeStatus]],
     ) -> None:
         self._broker = broker
         self._statistics = statistics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.core.why import Reason
-from broker_app.telemetry.bridges import Facts, Forwarding
+from broker_app.features.bridge.status import Forwarding, PipeReport
 from mom_client import storeandforward
 
 
@@ -17,15 +17,15 @@ def with_bridge(reasons: list[Reason], address: str, forwarding: Forwarding) -> 
     return [_of_bridge(forwarded, report), *others]
 
 
-def _of_bridge(forwarded: storeandforward.Forwarded, report: Facts | None) -> Reason:
+def _of_bridge(forwarded: storeandforward.Forwarded, report: PipeReport | None) -> Reason:
     name, facts = forwarded.broker, {"bridge": forwarded.broker, "queue": forwarded.queue}
     if report is None:
         return Reason("bridge", f"no connection is configured for {name}, so nothing forwards it", facts)
-    flow: Facts = next((flow for flow in report["flows"] if flow["queue"] == forwarded.queue), {})
-    state = report["desired"] if report["desired"] != "running" else flow.get("state") or report["state"]
-    facts["state"] = state = "paused" if flow.get("paused") else state
+    flow = next((flow for flow in report["flows"] if flow["queue"] == forwarded.queue), None)
+    state = report["desired"] if report["desired"] != "running" else (flow or report)["state"]
+    facts["state"] = state = "paused" if flow and flow["paused"] else state
     sentence = f"bridge {name} forwards it to {forwarded.queue}, and is {state}"
-    error = flow.get("error") or report["error"]
+    error = (flow and flow["error"]) or report["error"]
     if error:
         facts["error"] = error["code"]
         sentence += f": {error['code']}: {error['detail']}"

@@ -7,7 +7,7 @@ that they may browse, and may retry or test those that they may manage. Credenti
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -17,7 +17,20 @@ from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.offset import address_of
 from broker_app.engine.client import EngineClient
+from broker_app.features.bridge.connection_test import BridgeTrial
 from broker_app.features.bridge.remote import Remote
+from broker_app.features.bridge.status import (
+    BridgeEvent,
+    BridgeStatus,
+    FlowReport,
+    Forwarding,
+    ForwardingStatus,
+    Mark,
+    PipeReport,
+    shown_event,
+    shown_offset,
+    status,
+)
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import busy, invalid
@@ -27,7 +40,6 @@ from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.rules.event import BROWSE, MANAGE
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.bridges import Facts, Forwarding, shown_event, shown_offset, status
 from mom_client.storeandforward import forwarded
 
 #: flows of one bridge in a reply
@@ -39,9 +51,9 @@ MAX_TESTS = 8
 
 
 class ConnectionTester(Protocol):
-    """Tests the connection to a remote broker and one of its queues; returns the steps as plain data."""
+    """Tests the connection to a remote broker and one of its queues."""
 
-    def __call__(self, remote: Remote, queue: str | None) -> Awaitable[Facts]: ...
+    def __call__(self, remote: Remote, queue: str | None) -> Awaitable[BridgeTrial]: ...
 
 
 class QueueChoice(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,7 +115,7 @@ class BridgeEndpoints:
         incoming = self._incoming() if request.access.has_full_access(request.client.identity) else []
         return json_reply({"bridges": bridges, "orphans": orphans, "incoming": incoming})
 
-    def seen(self, request: Request) -> list[Facts]:
+    def seen(self, request: Request) -> list[BridgeStatus]:
         """The status of all bridges that the client may see."""
         rows = [self._seen(request, report) for report in self._forwarding.reports()]
         return [row for row in rows if row is not None]
@@ -126,10 +138,10 @@ class BridgeEndpoints:
         ]
         return json_reply({"items": found[:limit], "next": None, "approx_total": len(found)})
 
-    def _incoming(self) -> list[Facts]:
+    def _incoming(self) -> list[Mark]:
         return [shown_offset(mark) for mark in self._forwarding.incoming(MAX_INCOMING)]
 
-    def _status(self, request: Request) -> Facts:
+    def _status(self, request: Request) -> BridgeStatus:
         """The status of the bridge of a request, as its client may see it. Raises Refused."""
         report = self._forwarding.report_of(request.name)
         row = self._seen(request, report) if report is not None else None
@@ -137,7 +149,7 @@ class BridgeEndpoints:
             raise self._unseen(request)
         return row
 
-    def _seen(self, request: Request, report: Facts) -> Facts | None:
+    def _seen(self, request: Request, report: PipeReport) -> BridgeStatus | None:
         """A bridge with the flows that the client may see; None if it sees none."""
         flows = report["flows"]
         if not request.access.has_full_access(request.client.identity):
@@ -158,19 +170,19 @@ class BridgeEndpoints:
 
     # ------------------------------------------------------------------ for pages of administrators
 
-    def whole(self) -> Facts:
+    def whole(self) -> ForwardingStatus:
         """The status of all bridges, and the queues without one."""
         bridges = [status(self._statistics, report) for report in self._forwarding.reports()]
         orphans = list(self._forwarding.orphans())
         return {"bridges": bridges, "orphans": orphans, "incoming": self._incoming()}
 
-    def one(self, name: str) -> Facts | None:
-        """The status of a bridge with its events, the newest first; None if it does not exist."""
+    def one(self, name: str) -> tuple[BridgeStatus, list[BridgeEvent]] | None:
+        """The status of a bridge and its events, the newest first; None if it does not exist."""
         report = self._forwarding.report_of(name)
         if report is None:
             return None
         events = [shown_event(event) for event in reversed(self._forwarding.events_of(name) or ())]
-        return {**status(self._statistics, report), "events": events}
+        return status(self._statistics, report), events
 
     def try_again(self, name: str, queue: str | None) -> bool:
         """Has a bridge, or one of its flows, try again now; False when there is none."""
@@ -204,7 +216,7 @@ class BridgeEndpoints:
         request.audit(operator_audit.TESTED, "bridges", request.name, **_of_queue(chosen), ok=found["ok"])
         return json_reply(found)
 
-    async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
+    async def try_remote(self, remote: Remote, queue: str | None) -> BridgeTrial:
         """Test a connection, saved or not. Raises Refused for a queue that cannot be, and when too many are
         tested."""
         _address(remote.name, queue)
@@ -304,7 +316,7 @@ def _may_see(request: Request, source: str) -> bool:
     return request.access.allows(request.client, BROWSE, parse(source))
 
 
-def _queues(flows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _queues(flows: Sequence[FlowReport]) -> list[str]:
     return [flow["queue"] for flow in flows]
 
 

@@ -7,9 +7,10 @@ that they own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from broker_app.base.refused import Refused
+from broker_app.features.callbacks.webhooks.report import CallbackStatus, CallbackTest, Push
+from broker_app.features.callbacks.webhooks.supervisor import Supervisor
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
@@ -19,7 +20,6 @@ from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.policy.system_rights import public_url
 from broker_app.net.rest.features.bridges import no_such
-from broker_app.telemetry.callbacks import Callbacks, Facts, shown_callback, shown_push
 
 _KIND = "callbacks"
 
@@ -28,7 +28,7 @@ class CallbackEndpoints:
     """Endpoints `webhooks` and `callbacks/{name}/status|pushes|push|test|confirm`. `policy` returns the
     present one."""
 
-    def __init__(self, callbacks: Callbacks, policy: Callable[[], Policy], limits: RestLimits) -> None:
+    def __init__(self, callbacks: Supervisor, policy: Callable[[], Policy], limits: RestLimits) -> None:
         self._callbacks = callbacks
         self._policy = policy
         self._limits = limits
@@ -61,7 +61,7 @@ class CallbackEndpoints:
         query = request.query(("limit",))
         limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
         self._known(request)
-        found = [shown_push(push) for push in self._callbacks.pushes_of(request.name) or ()]
+        found = self._callbacks.pushes_of(request.name) or []
         return json_reply({"items": found[:limit], "next": None, "approx_total": len(found)})
 
     async def push(self, request: Request) -> Reply:
@@ -94,26 +94,23 @@ class CallbackEndpoints:
 
     # ------------------------------------------------------------------ for pages of administrators
 
-    def whole(self) -> list[Facts]:
+    def whole(self) -> list[CallbackStatus]:
         """The status of all callbacks."""
-        return [shown_callback(report) for report in self._callbacks.reports()]
+        return self._callbacks.reports()
 
-    def one(self, name: str) -> Facts | None:
-        """The status of a callback with its last pushes; None if it does not exist."""
+    def one(self, name: str) -> tuple[CallbackStatus, list[Push]] | None:
+        """The status of a callback and its last pushes; None if it does not exist."""
         report = self._callbacks.report_of(name)
-        if report is None:
-            return None
-        pushes = [shown_push(push) for push in self._callbacks.pushes_of(name) or ()]
-        return {**shown_callback(report), "log": pushes}
+        return None if report is None else (report, self._callbacks.pushes_of(name) or [])
 
-    async def try_out(self, name: str) -> Facts:
+    async def try_out(self, name: str) -> CallbackTest:
         """Send a sample. Raises Refused."""
         found = await self._callbacks.test(name)
         if found is None:
             raise no_such("callback", name, self._policy().callbacks)
         return found
 
-    def _known(self, request: Request) -> dict[str, Any]:
+    def _known(self, request: Request) -> CallbackStatus:
         """The report of the callback of a request. Raises Refused."""
         report = self._callbacks.report_of(request.name)
         if report is not None and _may(request, report["owner"]):
@@ -133,7 +130,6 @@ def _owns(request: Request, owner: str) -> bool:
     return request.access.has_all_rights_of(request.client.identity, owner)
 
 
-def _shown(request: Request, report: Facts) -> Facts:
+def _shown(request: Request, status: CallbackStatus) -> CallbackStatus:
     """The status of a callback; its whole URL is for its owner."""
-    shown = shown_callback(report)
-    return shown if _owns(request, report["owner"]) else {**shown, "url": public_url(shown["url"])}
+    return status if _owns(request, status["owner"]) else {**status, "url": public_url(status["url"])}

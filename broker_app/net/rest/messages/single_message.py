@@ -17,6 +17,7 @@ from broker_app.core.model import Queue
 from broker_app.core.transfers import GONE, TransferResult
 from broker_app.core.why import Reason, why
 from broker_app.engine.client import EngineClient
+from broker_app.features.bridge.status import Forwarding
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
@@ -31,7 +32,6 @@ from broker_app.net.rest.messages import message_json
 from broker_app.net.rest.messages.browse import READY, UNSETTLED, Shown, load, may_read, queue_of
 from broker_app.net.rest.node.cluster import ReadCluster
 from broker_app.rules.event import BROWSE, MANAGE, READ
-from broker_app.telemetry.bridges import Forwarding
 
 _Value = TypeVar("_Value")
 

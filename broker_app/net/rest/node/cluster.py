@@ -8,12 +8,12 @@ from typing import Protocol
 
 import msgspec
 
+from broker_app.base.reply_types import Facts
 from broker_app.core.destination import QUEUE
 from broker_app.features.cluster.central_reload import BrokerReload
 from broker_app.features.cluster.frames import ChangedSetting
 from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport, TakeoverReport
 from broker_app.features.cluster.status import (
-    Facts,
     consumers_of,
     no_cluster,
     status,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from broker_app.base.reply_types import Facts
 from broker_app.base.times import rfc3339
 from broker_app.features.cluster.client_reports import (
     ClientReport,
@@ -22,8 +23,6 @@ from broker_app.net.http.listing import Listing
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Handlers
-
-Facts = dict[str, Any]
 
 
 class ClusterClients(Protocol):

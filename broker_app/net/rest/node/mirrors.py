@@ -14,19 +14,8 @@ from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Handlers
+from broker_app.net.rest.node.mirror_status import FailoverList, Mirrors
 
-#: of brokers that share a journal
-STATES = ACTIVE, STANDBY, STOPPED, UNREACHABLE = "active", "standby", "stopped", "unreachable"
-#: reasons of takeovers
-CAUSES = STARTED, FORMER_STOPPED, EXPIRED, SWITCHOVER, FORCED = (
-    "started",
-    "stopped",
-    "lease-expired",
-    "switchover",
-    "forced",
-)
-#: how the configuration reaches the other brokers
-CARRIED = SEALED, READABLE, DATABASE = "sealed", "readable in the store", "in a shared database"
 MAX_REASON = 500
 #: seconds for which takeovers may be paused
 MIN_PAUSE_S, MAX_PAUSE_S = 1, 86_400
@@ -49,8 +38,8 @@ class MirrorOperations(Protocol):
 
     name: str
 
-    def status(self) -> dict[str, Any]: ...
-    def failover_list(self) -> dict[str, Any]: ...
+    def status(self) -> Mirrors: ...
+    def failover_list(self) -> FailoverList: ...
     async def refresh(self) -> None: ...
     def choose_successor(self, member_id: str) -> Any: ...
     async def switch_over(self, successor: Any) -> None: ...
@@ -91,7 +80,7 @@ class MirrorEndpoints:
     def __init__(
         self,
         mirror: MirrorOperations | None,
-        own_list: dict[str, Any],
+        own_list: FailoverList,
         cluster_uris: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._mirror = mirror

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
+from broker_app.base.reply_types import Facts
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, parse
 from broker_app.core.model import Queue
+from broker_app.features.bridge.status import FlowReport, Forwarding
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
@@ -24,7 +26,6 @@ from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session import VERSION, StompSession
 from broker_app.rules.event import BROWSE
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.bridges import Facts, Forwarding
 
 PREFIX: Final = "/opsmanager/"
 _PATHS: Final = {f"{PREFIX}application/_self": {"get": {"operationId": "monitor"}}}
@@ -81,10 +82,10 @@ class MonitoredStats:
         }
         return json_reply({"monitoredStats": {"brokerStats": broker_stats}})
 
-    def _listeners(self, request: Request) -> dict[str, Any]:
+    def _listeners(self, request: Request) -> dict[str, dict[str, dict[str, object]]]:
         """Connections by the way they came; without a right to see all, one's own."""
         sees_all = request.access.is_unruled(request.client.identity)
-        found: dict[str, Any] = {}
+        found: dict[str, dict[str, dict[str, object]]] = {}
         identity = request.client.identity
         seen = (one for one in self._connections.sessions() if sees_all or one.identity == identity)
         for session in islice(seen, MAX_ITEMS):
@@ -93,7 +94,7 @@ class MonitoredStats:
             clients[facts["id"]] = self._client(session, facts)
         return found
 
-    def _client(self, session: StompSession, facts: Facts) -> dict[str, Any]:
+    def _client(self, session: StompSession, facts: Facts) -> dict[str, object]:
         protocol, _, version = facts["protocol"].partition(" ")
         subscriptions = session.peer.subscriptions.values()
         waiting = {subscription.queue.address: subscription.queue.depth for subscription in subscriptions}
@@ -107,7 +108,7 @@ class MonitoredStats:
             "lastActivityTime": round((time.time() - facts["idle_s"]) * 1000),
         }
 
-    def _traffic(self) -> dict[str, Any]:
+    def _traffic(self) -> dict[str, object]:
         came, went = self._connections.bytes_total
         counters = self._broker.turn.counters
         return {
@@ -119,7 +120,7 @@ class MonitoredStats:
             "version": VERSION,
         }
 
-    def _persistence(self) -> dict[str, Any]:
+    def _persistence(self) -> dict[str, object]:
         sizes = self._sizes()
         return {
             "currentObjectStoreSize": sizes.get("bytes_stored", 0),
@@ -130,7 +131,7 @@ class MonitoredStats:
             "maxObjectStoreSize": self._config.max_store_bytes,
         }
 
-    def _queue(self, queue: Queue) -> dict[str, Any]:
+    def _queue(self, queue: Queue) -> dict[str, object]:
         return {
             "consumerCount": len(queue.consumers),
             "expiryTimeRemaining": NEVER,
@@ -140,9 +141,9 @@ class MonitoredStats:
             "maxQueueDepth": queue.policy.max_messages,
         }
 
-    def _pipes(self, request: Request) -> dict[str, Any]:
+    def _pipes(self, request: Request) -> dict[str, object]:
         """Bridges, as sMash called them: a pipe to each remote broker, and its flows to remote queues."""
-        found = {}
+        found: dict[str, object] = {}
         all_of_them = request.access.has_full_access(request.client.identity)
         for report in self._forwarding.reports():
             flows = [
@@ -160,7 +161,7 @@ class MonitoredStats:
         return found
 
 
-def _flow(flow: Mapping[str, Any]) -> dict[str, Any]:
+def _flow(flow: FlowReport) -> dict[str, object]:
     return {
         "queue": flow["source"].removeprefix(f"/{QUEUE}/"),
         "state": flow["state"],

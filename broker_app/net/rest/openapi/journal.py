@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.journal.log.cursors import MAX_CURSORS
+from broker_app.net.rest.journal.cursor_status import Cursor, Cursors, LostPositions
 from broker_app.net.rest.journal.frames import MAX_POSITION, MEDIA_TYPE
 from broker_app.net.rest.openapi.operations import (
     empty_reply,
@@ -13,18 +13,16 @@ from broker_app.net.rest.openapi.operations import (
     parameter,
 )
 from broker_app.net.rest.openapi.schemas import (
-    BOOLEAN,
     COUNT,
     OPTIONAL_TIME,
     TEXT,
     TIME,
     Json,
-    array_of,
     object_of,
+    of_types,
     ref,
     whole,
 )
-from broker_app.telemetry.cursor_lags import KEPT, STEP_S
 
 _POSITION: Json = whole(0, MAX_POSITION)
 _LOW: Json = {**COUNT, "description": "from here on everything is stored"}
@@ -32,34 +30,8 @@ _END: Json = {**COUNT, "description": "the position after the last durable recor
 _JOURNAL = "identifies the journal: its tag (hex) and its epoch, which grows with each start of a broker"
 
 _NAME = in_path("name", "name of the cursor", {"type": "string", "pattern": "^[a-z0-9._:-]{1,100}$"})
-_CURSOR = object_of(
-    {
-        "name": TEXT,
-        "position": {**COUNT, "description": "everything before it was read"},
-        "reported_at": TIME,
-        "lag": {**COUNT, "description": "positions that were not read"},
-        "lag_s": {
-            "type": ["number", "null"],
-            "minimum": 0,
-            "description": "seconds since the first batch that was not read; null if it is no longer stored",
-        },
-        "lags": {
-            **array_of(COUNT, KEPT),
-            "description": f"`lag` every {STEP_S} seconds of the last half hour, oldest first",
-        },
-        "lost": {
-            "type": ["object", "null"],
-            "description": "positions that were not read and are no longer stored, end exclusive",
-            "properties": {"from": COUNT, "to": COUNT},
-            "required": ["from", "to"],
-        },
-        "keeps_log": {**BOOLEAN, "description": "false: it was not reported for too long"},
-    }
-)
-
 SCHEMAS: Json = {
-    "Cursor": _CURSOR,
-    "Cursors": object_of({"items": array_of(ref("Cursor"), MAX_CURSORS), "low": _LOW, "end": _END}),
+    **of_types(Cursors, Cursor, LostPositions),
     "CursorPosition": object_of({"position": _POSITION}),
     "JournalSpan": object_of(
         {

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from broker_app.journal.shared.private_journal import PrivateState
-from broker_app.net.rest.node.mirrors import CARRIED, CAUSES, MAX_PAUSE_S, MAX_REASON, MIN_PAUSE_S, STATES
+from broker_app.net.rest.node.mirror_status import (
+    FailoverBroker,
+    FailoverList,
+    MirrorBroker,
+    MirrorLease,
+    MirrorLoss,
+    MirrorPause,
+    Mirrors,
+    PrivateJournalStatus,
+    Takeover,
+)
+from broker_app.net.rest.node.mirrors import MAX_PAUSE_S, MAX_REASON, MIN_PAUSE_S
 from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation
 from broker_app.net.rest.openapi.schemas import (
-    HEALTH,
-    OPTIONAL_TEXT,
     TEXT,
-    TIME,
     Json,
     array_of,
     object_of,
+    of_types,
     ref,
 )
 
 _COUNT: Json = {"type": "integer", "minimum": 0}
-_OPTIONAL_COUNT: Json = {"type": ["integer", "null"], "minimum": 0}
 _SECONDS: Json = {"type": "number"}
-_URIS = array_of({**TEXT, "description": "what clients connect to"})
 _REASON: Json = {"type": "string", "maxLength": MAX_REASON}
 _DRY_RUN: Json = {
     "type": "boolean",
@@ -27,97 +33,10 @@ _DRY_RUN: Json = {
     "description": "change nothing, show what would be lost",
 }
 _NAME = in_path("name", "name of the broker")
-_BROKER = {
-    "role": {"type": "integer", "description": "1 of a main, -1 of a mirror"},
-    "state": {"enum": list(STATES)},
-}
-
 SCHEMAS: Json = {
-    "FailoverList": object_of(
-        {
-            "name": {**TEXT, "description": "of the brokers"},
-            "active": {
-                **OPTIONAL_TEXT,
-                "description": "comma-separated addresses of the active one",
-            },
-            "uris": {**_URIS, "description": "of all, those of the active one first; empty without mirrors"},
-            "brokers": array_of(object_of({**_BROKER, "web": TEXT, "uris": _URIS})),
-        }
-    ),
-    "Mirrors": object_of(
-        {
-            "name": TEXT,
-            "id": {**TEXT, "description": "HOST:PORT of this broker"},
-            **_BROKER,
-            "health": HEALTH,
-            "journal": {**TEXT, "description": "the store that is shared, without secrets"},
-            "lease_s": _SECONDS,
-            "lease": {
-                "type": ["object", "null"],
-                "properties": {"holder": TEXT, "epoch": _COUNT, "left_s": _SECONDS},
-                "required": ["holder", "epoch", "left_s"],
-            },
-            "private_journal": {
-                "type": ["object", "null"],
-                "description": "the copy of the journal in files of this broker, while it serves",
-                "properties": {
-                    "place": TEXT,
-                    "state": {"enum": [state.value for state in PrivateState]},
-                    "pending_frames": {**_COUNT, "description": "batches that are not copied yet"},
-                    "error": {**TEXT, "description": "why it is not written; else empty"},
-                },
-                "required": ["place", "state", "pending_frames", "error"],
-            },
-            "configuration": {
-                "enum": list(CARRIED),
-                "description": "how users, rules and bridges reach the other brokers; where they are "
-                "`readable in the store`, each reader of it is an administrator: set MOM_SECRET_KEY_FILE",
-            },
-            "brokers": array_of(
-                object_of(
-                    {
-                        "id": TEXT,
-                        **_BROKER,
-                        "web": TEXT,
-                        "uris": _URIS,
-                        "position": {**_COUNT, "description": "of the journal, up to which it has applied"},
-                        "lag_records": _COUNT,
-                        "lag_s": _SECONDS,
-                        "in_step": {"type": "boolean"},
-                        "seen_s": {**_SECONDS, "description": "since it last reported"},
-                    }
-                )
-            ),
-            "would_be_lost": ref("MirrorLoss"),
-            "successor": {**OPTIONAL_TEXT, "description": "the broker that an operator has chosen"},
-            "pause": {
-                "oneOf": [ref("MirrorPause"), {"type": "null"}],
-                "description": "while it lasts, no standby takes over by itself",
-            },
-            "takeovers": array_of(ref("Takeover")),
-        }
-    ),
-    "MirrorLoss": object_of({"persistent": _COUNT, "non_persistent": _OPTIONAL_COUNT}),
-    "Takeover": object_of(
-        {
-            "at": TIME,
-            "at_s": _SECONDS,
-            "epoch": _COUNT,
-            "cause": {"enum": list(CAUSES)},
-            "broker": TEXT,
-            "role": {"type": "integer"},
-            "former": {**TEXT, "description": "the former holder; empty if there was none"},
-            "position": _COUNT,
-            "took_s": _SECONDS,
-            "non_persistent_lost": _OPTIONAL_COUNT,
-            "records_lost": {
-                **_COUNT,
-                "description": "records that the journal had confirmed and its store has lost, as after a "
-                "failover to a replica without them",
-            },
-            "reason": TEXT,
-            "detail": {**TEXT, "description": "a sentence"},
-        }
+    **of_types(
+        *(FailoverList, FailoverBroker, Mirrors, MirrorLease, MirrorBroker, PrivateJournalStatus),
+        *(MirrorLoss, MirrorPause, Takeover),
     ),
     "MirrorsPage": object_of({"items": array_of(ref("Mirrors"))}),
     "Switchover": object_of(
@@ -140,7 +59,6 @@ SCHEMAS: Json = {
         },
         required=("expect_epoch", "reason"),
     ),
-    "MirrorPause": object_of({"left_s": _SECONDS, "reason": TEXT, "user": TEXT}),
     "MirrorPauseOrder": object_of(
         {
             "for_s": {**_SECONDS, "minimum": MIN_PAUSE_S, "maximum": MAX_PAUSE_S},

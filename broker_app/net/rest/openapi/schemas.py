@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_type_hints
+
+import msgspec
 
 from broker_app.core.selectors.compiler import MAX_LENGTH as MAX_SELECTOR
 from broker_app.telemetry import component_health
@@ -36,6 +39,25 @@ def array_of(of: Json, most: int | None = None) -> Json:
 def ref(name: str, kind: str = "schemas") -> Json:
     """A reference to the components of the document."""
     return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def of_types(*types: type) -> Json:
+    """The schemas of replies by name, from the TypedDicts that are what is sent; those within them, too. No
+    other members exist."""
+    _, found = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    orders = {kind.__name__: list(get_type_hints(kind)) for kind in types}
+    return {name: _closed(schema, orders.get(name, ())) for name, schema in found.items()}
+
+
+def _closed(schema: Json, order: Sequence[str]) -> Json:
+    """An object without other members, and its members in the order of their declaration."""
+    members: Json = schema["properties"]
+    return {
+        **schema,
+        "properties": {name: members[name] for name in order or members},
+        "additionalProperties": False,
+        "description": " ".join(schema.get("description", "").split()),
+    }
 
 
 def number(least: float, most: float, default: float | None = None) -> Json:

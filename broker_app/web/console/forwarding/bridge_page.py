@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from broker_app.base.refused import Refused
 from broker_app.features.bridge.connection_test import LONGEST_S
 from broker_app.features.bridge.remote import DRAINING, PAUSED, RUNNING, Remote
+from broker_app.features.bridge.status import Orphan
 from broker_app.models import Entry
 from broker_app.net.operator_audit import RETRIED, TESTED
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
@@ -53,8 +54,8 @@ class BridgePage(ResourceView):
             "key": key,
             "spec": spec,
             "entry": Entry.objects.filter(kind=self.subject.kind, key=key).first(),
-            "bridge": shown_bridge(found) if found else None,
-            "events": shown_events(found["events"]) if found else [],
+            "bridge": shown_bridge(found[0]) if found else None,
+            "events": shown_events(found[1]) if found else [],
             "unknown": unknown,
             **more,
         }
@@ -168,12 +169,11 @@ class RemoveOrphanPage(AdministratorsPage):
         messages.success(request, _("The queue %s was removed.") % orphan["source"])
         return redirect(BRIDGES.address)
 
-    def orphan(self, request: HttpRequest) -> dict[str, Any]:
+    def orphan(self, request: HttpRequest) -> Orphan:
         """The queue named by `source` in the address. Raises Http404."""
         found = all_bridges(request)[0]
         source = request.GET.get("source", "")
-        orphans: list[dict[str, Any]] = found["orphans"] if found else []
-        for orphan in orphans:
+        for orphan in found["orphans"] if found else ():
             if orphan["source"] == source:
                 return orphan
         raise Http404(f"No queue {source[:120]} is without a bridge.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
@@ -12,13 +12,13 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.base import durations
 from broker_app.base.refused import Refused
 from broker_app.features.bridge.remote import DRAINING, PAUSED
+from broker_app.features.bridge.status import BridgeEvent, BridgeStatus, Flow, ForwardingStatus
 from broker_app.web.console.base.health import State, health_badge
+from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
-
-Facts = dict[str, Any]
 
 
 #: states that say more than the health of a bridge
@@ -70,8 +70,8 @@ COUNTS: Final = {
 NO_NODE: Final = _("This process only serves the console and does not know the status of bridges.")
 
 
-def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
-    """All bridges as `telemetry.bridges` reports them, or the reason why their status is unknown."""
+def all_bridges(request: HttpRequest) -> tuple[ForwardingStatus | None, StrPromise | str]:
+    """All bridges, or the reason why their status is unknown."""
     node = node_of(request)
     if node is None:
         return None, NO_NODE
@@ -81,7 +81,9 @@ def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
         return None, refusal.detail
 
 
-def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromise | str]:
+def one_bridge(
+    request: HttpRequest, name: str
+) -> tuple[tuple[BridgeStatus, list[BridgeEvent]] | None, StrPromise | str]:
     """One bridge with its events, or the reason why its status is unknown."""
     node = node_of(request)
     if node is None:
@@ -92,7 +94,7 @@ def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromis
         return None, refusal.detail
 
 
-def shown_bridge(row: Mapping[str, Any]) -> Facts:
+def shown_bridge(row: BridgeStatus) -> Shown:
     """A bridge for a template: its health, durations as text, its flows."""
     is_paused = row["desired"] == PAUSED
     return {
@@ -102,25 +104,32 @@ def shown_bridge(row: Mapping[str, Any]) -> Facts:
         "is_draining": row["desired"] == DRAINING,
         "connected": durations.since(row["connected_at"]),
         **_spans(row),
-        "flows": [shown_flow(flow) for flow in row["flows"]],
+        "flows": [shown_flow(flow) for flow in row.get("flows", ())],
     }
 
 
-def shown_flow(flow: Mapping[str, Any]) -> Facts:
+def shown_flow(flow: Flow) -> Shown:
     """A flow for a template; `adds_up` is False if its counts are inconsistent."""
-    rest = sum(flow[name] for name in COUNTS if name != "sent")
+    counts = [
+        (COUNTS["sent"], flow["sent"]),
+        (COUNTS["accepted"], flow["accepted"]),
+        (COUNTS["refused"], flow["refused"]),
+        (COUNTS["unanswered"], flow["unanswered"]),
+        (COUNTS["in_flight"], flow["in_flight"]),
+    ]
+    rest = sum(count for _label, count in counts[1:])
     return {
         **flow,
         "state": _PAUSED_FLOW if flow["paused"] else _FLOWS[flow["state"]],
         **_spans(flow),
-        "counts": [(label, flow[name]) for name, label in COUNTS.items()],
+        "counts": counts,
         "adds_up": flow["sent"] == rest,
         "name": (name := flow["source"].removeprefix("/queue/")),
         "dead_name": f"{name}.dead",
     }
 
 
-def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
+def shown_events(events: Sequence[BridgeEvent]) -> list[Shown]:
     """Events for a template, newest first; repeated events have the time of the last one."""
     return [
         {
@@ -134,7 +143,7 @@ def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
     ]
 
 
-def _spans(row: Mapping[str, Any]) -> dict[str, str]:
+def _spans(row: BridgeStatus | Flow) -> dict[str, str]:
     return {
         "oldest": durations.in_words(row["oldest_s"]) if row["oldest_s"] else "",
         "progress": durations.since(row["progress_at"]),

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base.durations import since
 from broker_app.features.bridge.remote import DESIRED_STATES
+from broker_app.features.bridge.status import ForwardingStatus
 from broker_app.web.actions import ChangeResult
 from broker_app.web.console.base.edit_page import AddPage, EditPage
 from broker_app.web.console.base.fields import LinesField
@@ -145,7 +146,7 @@ class BridgesPage(ListPage):
         return {"key": key, "spec": spec, "bridge": shown_bridge(standing) if standing else None}
 
     def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, Any]:
-        found = self.found or {"orphans": [], "incoming": []}
+        found: ForwardingStatus = self.found or {"bridges": [], "orphans": [], "incoming": []}
         watch = watch_of(self.request)
         incoming = [{**mark, "ago": since(mark["at"])} for mark in found["incoming"]]
         return {

@@ -54,8 +54,8 @@ class CallbackPage(ResourceView):
             "source": address_of(spec),
             "row": row_of(self.subject.kind, key),
             "entry": Entry.objects.filter(kind=self.subject.kind, key=key).first(),
-            "callback": shown_callback(found) if found else None,
-            "pushes": shown_pushes(found["log"]) if found else [],
+            "callback": shown_callback(found[0]) if found else None,
+            "pushes": shown_pushes(found[1]) if found else [],
             "unknown": unknown,
             **more,
         }

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations
 from broker_app.base.refused import Refused
+from broker_app.features.callbacks.webhooks.report import CallbackStatus, Push
 from broker_app.web.console.base.health import State, health_badge
+from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
-
-Facts = dict[str, Any]
 
 #: states that say more than the health
 _STATES: Final = {
@@ -39,8 +39,8 @@ _OUTCOMES: Final = {
 NO_NODE: Final = _("This process only serves the console and does not know the status of callbacks.")
 
 
-def all_callbacks(request: HttpRequest) -> tuple[list[Facts] | None, StrPromise | str]:
-    """All callbacks as `telemetry.callbacks` reports them, or the reason why their status is unknown."""
+def all_callbacks(request: HttpRequest) -> tuple[list[CallbackStatus] | None, StrPromise | str]:
+    """All callbacks, or the reason why their status is unknown."""
     node = node_of(request)
     if node is None:
         return None, NO_NODE
@@ -50,7 +50,9 @@ def all_callbacks(request: HttpRequest) -> tuple[list[Facts] | None, StrPromise 
         return None, refusal.detail
 
 
-def one_callback(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromise | str]:
+def one_callback(
+    request: HttpRequest, name: str
+) -> tuple[tuple[CallbackStatus, list[Push]] | None, StrPromise | str]:
     """One callback with its pushes, or the reason why its status is unknown."""
     node = node_of(request)
     if node is None:
@@ -61,7 +63,7 @@ def one_callback(request: HttpRequest, name: str) -> tuple[Facts | None, StrProm
         return None, refusal.detail
 
 
-def shown_callback(row: Mapping[str, Any]) -> Facts:
+def shown_callback(row: CallbackStatus) -> Shown:
     """A callback for a template."""
     breaker = row["breaker"]
     failures = {name: count for name, count in row["pushes"].items() if name != "accepted" and count}
@@ -74,7 +76,7 @@ def shown_callback(row: Mapping[str, Any]) -> Facts:
             "pause": breaker["pause"],
             "until": datetime.fromisoformat(breaker["until"]) if breaker["until"] else None,
         },
-        "trouble": row["reason"] or (row["last"]["detail"] if row["failures_in_row"] else ""),
+        "trouble": row["reason"] or (row["last"]["detail"] if row["last"] and row["failures_in_row"] else ""),
         "failed": sum(failures.values()),
         "accepted": row["pushes"]["accepted"],
         "failures": [(_OUTCOMES[name], count) for name, count in failures.items()],
@@ -85,12 +87,12 @@ def shown_callback(row: Mapping[str, Any]) -> Facts:
     }
 
 
-def shown_pushes(pushes: Sequence[Mapping[str, Any]]) -> list[Facts]:
+def shown_pushes(pushes: Sequence[Push]) -> list[Shown]:
     """Pushes for a template."""
     return [shown_push(push) for push in pushes]
 
 
-def shown_push(push: Mapping[str, Any]) -> Facts:
+def shown_push(push: Push) -> Shown:
     good = push["outcome"] == "accepted"
     return {
         **push,

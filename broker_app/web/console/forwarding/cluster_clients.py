@@ -15,8 +15,7 @@ from broker_app.features.cluster.client_reports import (
     Stays,
 )
 from broker_app.web.console.base.health import State
-
-Facts = dict[str, Any]
+from broker_app.web.console.base.shown import Shown
 
 #: rows of each history
 _SHOWN: Final = 10
@@ -39,7 +38,7 @@ _WORDS: Final[dict[Stays, Any]] = {
 }
 
 
-def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Facts:
+def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
     """The clients for a template."""
     running = rebalance.running
     return {
@@ -66,7 +65,7 @@ def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Facts:
     }
 
 
-def _past(one: Rebalancing) -> Facts:
+def _past(one: Rebalancing) -> Shown:
     return {
         "began": _time(one.began),
         "state": _STATES[one.state],

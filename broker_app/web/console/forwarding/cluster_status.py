@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
@@ -23,12 +23,11 @@ from broker_app.features.cluster.report import (
 from broker_app.features.cluster.status import status_of_link
 from broker_app.telemetry.system_topics import WILDCARDS
 from broker_app.web.console.base.health import State
+from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
-
-Facts = dict[str, Any]
 
 NO_NODE: Final = _("This process only serves the console and does not know the cluster of the broker.")
 HERE: Final = State(_("this broker"), "circle", "quiet")
@@ -83,7 +82,7 @@ def state_of(link: LinkReport) -> State:
     return STATES[link.state]
 
 
-def shown(report: ClusterReport) -> Facts:
+def shown(report: ClusterReport) -> Shown:
     """The cluster for a template, without its consumers."""
     up = [link for link in report.links if link.state == "up"]
     return {
@@ -106,7 +105,7 @@ def shown(report: ClusterReport) -> Facts:
     }
 
 
-def _enhanced(report: EnhancedReport) -> Facts:
+def _enhanced(report: EnhancedReport) -> Shown:
     """The members with their states, and the newest takeovers."""
     members = [
         {"one": member, "tone": _TONES.get(member.state, "warn"), "ago": durations.in_words(member.seen_s)}
@@ -119,7 +118,7 @@ def _enhanced(report: EnhancedReport) -> Facts:
     return {"report": report, "members": members, "takeovers": takeovers}
 
 
-def _link(link: LinkReport) -> Facts:
+def _link(link: LinkReport) -> Shown:
     facts = status_of_link(link)
     return {
         **facts,
@@ -135,7 +134,7 @@ def words(one: InterestReport) -> str:
     return f"{one.address} {one.broker} {one.selector}".casefold()
 
 
-def shown_consumers(one: InterestReport) -> Facts:
+def shown_consumers(one: InterestReport) -> Shown:
     """Consumers of one broker for a template, with the name of the queue or topic that has a page."""
     kind, _, name = one.address.removeprefix("/").partition("/")
     # A filter with wildcards is no topic, and has no page.

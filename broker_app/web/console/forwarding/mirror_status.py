@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
@@ -12,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.base import durations
 from broker_app.base.refused import Refused
 from broker_app.journal.shared.private_journal import PrivateState
-from broker_app.net.rest.node.mirrors import (
+from broker_app.net.rest.node.mirror_status import (
     ACTIVE,
     DATABASE,
     EXPIRED,
@@ -25,14 +24,17 @@ from broker_app.net.rest.node.mirrors import (
     STOPPED,
     SWITCHOVER,
     UNREACHABLE,
+    MirrorBroker,
+    Mirrors,
+    PrivateJournalStatus,
+    Takeover,
 )
 from broker_app.web.console.base.health import State, health_badge
+from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
-
-Facts = dict[str, Any]
 
 NO_NODE: Final = _("This process only serves the console and does not know the mirrors of the broker.")
 #: states of brokers that share a journal
@@ -65,19 +67,19 @@ CAUSES: Final = {
 }
 
 
-def status_of(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
+def status_of(request: HttpRequest) -> tuple[Mirrors | None, StrPromise | str]:
     """The status as `GET mirrors` returns it, empty if the journal is not shared; or the reason why it is
     unknown."""
     node = node_of(request)
     if node is None:
         return None, NO_NODE
     try:
-        return ask(node, node.operations.mirror_status()) or {}, ""
+        return ask(node, node.operations.mirror_status()), ""
     except Refused as refusal:
         return None, refusal.detail
 
 
-def shown(status: Mapping[str, Any]) -> Facts:
+def shown(status: Mirrors) -> Shown:
     """The status for a template: the holder, the brokers, what would be lost, the timeline."""
     lease = status["lease"]
     brokers = [_broker(one, status["id"]) for one in status["brokers"]]
@@ -105,7 +107,7 @@ def shown(status: Mapping[str, Any]) -> Facts:
     }
 
 
-def _broker(broker: Mapping[str, Any], own_id: str) -> Facts:
+def _broker(broker: MirrorBroker, own_id: str) -> Shown:
     is_standby = broker["state"] == STANDBY
     state = _BEHIND if is_standby and not broker["in_step"] else STATES[broker["state"]]
     return {
@@ -119,11 +121,11 @@ def _broker(broker: Mapping[str, Any], own_id: str) -> Facts:
     }
 
 
-def _private(found: Mapping[str, Any] | None) -> Facts | None:
-    return None if found is None else {**found, "state": PRIVATE_STATES[found["state"]]}
+def _private(found: PrivateJournalStatus | None) -> Shown | None:
+    return None if found is None else {**found, "state": PRIVATE_STATES[PrivateState(found["state"])]}
 
 
-def _takeover(takeover: Mapping[str, Any]) -> Facts:
+def _takeover(takeover: Takeover) -> Shown:
     return {
         **takeover,
         "time": datetime.fromisoformat(takeover["at"]),

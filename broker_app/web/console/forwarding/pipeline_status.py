@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
 from broker_app.base import durations
 from broker_app.base.refused import Refused
+from broker_app.net.rest.journal.cursor_status import Cursor
 from broker_app.pipeline import reconciliations, runs
 from broker_app.pipeline.models import DONE, IDLE, RUNNING, STARTING, STOPPED, STOPPING, PipelineRun
 from broker_app.telemetry.cursor_lags import STEP_S
 from broker_app.web.console.base.health import health_badge
+from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
-
-Facts = dict[str, Any]
 
 #: states that say more than the health
 _STATES: Final = {
@@ -53,8 +53,8 @@ _LIVE: Final = (STARTING, RUNNING, IDLE)
 class Cursors:
     """The cursors of the journal; without a node, none. `fault` is the reason why they are not known."""
 
-    def __init__(self, items: Sequence[Facts], fault: StrPromise | str = "") -> None:
-        self._known = {item["name"]: _cursor(item) for item in items}
+    def __init__(self, items: Sequence[Cursor], fault: StrPromise | str = "") -> None:
+        self._known = {item["name"]: item for item in items}
         self.fault = fault
 
     @classmethod
@@ -68,24 +68,23 @@ class Cursors:
         except Refused as refusal:
             return cls([], refusal.detail)
 
-    def of_run(self, name: str) -> list[Facts]:
+    def of_run(self, name: str) -> list[Cursor]:
         """The cursor of a run, and those of its further queries, which have its name before a dot."""
         return [
             cursor for known, cursor in self._known.items() if known == name or known.startswith(f"{name}.")
         ]
 
-    def others(self, names: Sequence[str]) -> list[Facts]:
+    def others(self, names: Sequence[str]) -> list[Shown]:
         """The cursors that belong to none of these runs."""
         taken = {cursor["name"] for name in names for cursor in self.of_run(name)}
-        return [cursor for name, cursor in self._known.items() if name not in taken]
+        return [shown_cursor(cursor) for name, cursor in self._known.items() if name not in taken]
 
 
-def _cursor(item: Mapping[str, Any]) -> Facts:
+def shown_cursor(item: Cursor) -> Shown:
     """A cursor for a template."""
     lags = [*item["lags"], item["lag"]]
     return {
         **item,
-        "behind": item["lag"],
         "lag": whole(item["lag"]),
         "lag_for": durations.in_words(item["lag_s"]) if item["lag_s"] else "",
         "chart": chart(lags),
@@ -95,12 +94,13 @@ def _cursor(item: Mapping[str, Any]) -> Facts:
     }
 
 
-def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None, now: datetime) -> Facts:
+def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None, now: datetime) -> Shown:
     """A run for the list; `counts` are the messages in each state of a reconciliation."""
     facts = runs.shown(run, now)
     batches, own = facts["batches"], cursors.of_run(run.name)
     # Of several queries the one that is furthest behind.
-    cursor = max(own, key=lambda each: int(each["behind"]), default=None)
+    cursor = max(own, key=lambda each: each["lag"], default=None)
+    shown = shown_cursor(cursor) if cursor is not None else None
     lag_s = facts["lag_s"]
     return {
         **facts,
@@ -110,11 +110,11 @@ def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None
         "rows": whole(facts["rows"]),
         "rows_total": whole(facts["rows_total"]),
         "rows_per_s": whole(facts["rows_per_s"]),
-        "lag": cursor["lag"] if cursor else whole(facts["lag"]),
-        "lag_for": cursor["lag_for"] if cursor else durations.in_words(lag_s) if lag_s else "",
-        "cursor": cursor,
-        "cursors": own,
-        "lost": [each for each in own if each["lost"]],
+        "lag": shown["lag"] if shown else whole(facts["lag"]),
+        "lag_for": shown["lag_for"] if shown else durations.in_words(lag_s) if lag_s else "",
+        "cursor": shown,
+        "cursors": [shown_cursor(each) for each in own],
+        "lost": [shown_cursor(each) for each in own if each["lost"]],
         "reported": datetime.fromisoformat(facts["reported"]),
         "started": datetime.fromisoformat(facts["started"]),
         "settings": ", ".join(f"{name}={value}" for name, value in sorted(facts["parameters"].items())),

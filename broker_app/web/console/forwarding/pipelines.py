@@ -32,8 +32,9 @@ class PipelinesPage(AdministratorsPage):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         now, cursors, counts = datetime.now(UTC), Cursors.of(request), reconciliations.counts()
-        found = [in_list(run, cursors, counts.get(run.name), now) for run in runs.known()]
-        others = cursors.others([run["name"] for run in found])
+        known = list(runs.known())
+        found = [in_list(run, cursors, counts.get(run.name), now) for run in known]
+        others = cursors.others([run.name for run in known])
         context = {"runs": found, "others": others, "fault": cursors.fault}
         return render(request, "console/pipelines.html", context)
 

@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from broker_app.base.refused import Refused
+from broker_app.base.reply_types import Facts
 from broker_app.models import Entry
 from broker_app.net.operator_audit import RESTARTED
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
@@ -42,7 +43,7 @@ class ReflexPage(ResourceView):
         found, unknown = all_reflexes(request)
         status = next((row for row in found["items"] if row["name"] == key), None) if found else None
         spec = self.subject.of.read([key]).get(key)
-        declared = spec or status
+        declared: Facts | None = spec or status
         if declared is None:
             raise Http404(f"There is no {self.subject.one} {key[:100]}.")
         libraries = found["libraries"] if found else []

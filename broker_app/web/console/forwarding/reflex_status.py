@@ -12,13 +12,13 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base.refused import Refused
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
+from broker_app.reflex.report import ReflexLibrary, ReflexStatus, ReflexStatusList
 from broker_app.web.console.base.health import State, health_badge
+from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
-
-Facts = dict[str, Any]
 
 #: states that say more than the health
 _STATES: Final = {"starting": _("starting"), "disabled": _("disabled"), "unusable": _("unusable")}
@@ -38,7 +38,9 @@ KINDS: Final[Mapping[str, StrPromise]] = {
 NO_NODE: Final = _("This process only serves the console and does not know the status of reflexes.")
 
 
-def all_reflexes(request: HttpRequest, address: str | None = None) -> tuple[Facts | None, StrPromise | str]:
+def all_reflexes(
+    request: HttpRequest, address: str | None = None
+) -> tuple[ReflexStatusList | None, StrPromise | str]:
     """The reflexes in their order (of an `address`: those that see its messages) and the libraries that run
     in processes, or the reason why they are unknown."""
     node = node_of(request)
@@ -50,7 +52,7 @@ def all_reflexes(request: HttpRequest, address: str | None = None) -> tuple[Fact
         return None, refusal.detail
 
 
-def shown_reflex(row: Mapping[str, Any]) -> Facts:
+def shown_reflex(row: ReflexStatus) -> Shown:
     """A reflex for a template."""
     failed_at = row["last_failure_at"]
     return {
@@ -64,7 +66,7 @@ def shown_reflex(row: Mapping[str, Any]) -> Facts:
     }
 
 
-def shown_library(row: Mapping[str, Any]) -> Facts:
+def shown_library(row: ReflexLibrary) -> Shown:
     """A library for a template."""
     return {**row, "state": _LIBRARIES[row["state"]]}
 
