@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -38,7 +38,7 @@ class Source:
     ca_file: str | None = None
     cert_file: str | None = None
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """The part that belongs to a checkpoint."""
         return {"source": self.url, "broker": self.broker, "destinations": list(self.destinations)}
 

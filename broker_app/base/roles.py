@@ -16,7 +16,7 @@ MAIN, MIRROR, CALLBACK = 1, -1, -2
 _NO_LIMIT: Final = 1_000_000_000
 
 
-def defaults(role: int) -> dict[str, Any]:
+def defaults(role: int) -> dict[str, object]:
     """The settings whose default is another one than that of all brokers."""
     if role != CALLBACK:
         return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
@@ -59,7 +59,7 @@ def silence(
     _post(given, id, "silence", {"for_s": for_s, "reason": reason})
 
 
-def _post(given: Invocation, id: str, action: str, body: dict[str, Any]) -> None:
+def _post(given: Invocation, id: str, action: str, body: dict[str, object]) -> None:
     alert = given.rest().call("POST", f"/alerts/{quote(id, safe='')}/{action}", body)
     until = f" until {alert['until']}" if alert["until"] else ""
     facts = {name: alert[name] for name in (*_COLUMNS, "rule", "reason")}

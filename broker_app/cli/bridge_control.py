@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -104,7 +104,7 @@ def _path(name: str, action: str) -> str:
     return f"{resources.path_of(BRIDGES, name)}/{action}"
 
 
-def _for_queue(queue: str | None) -> dict[str, Any]:
+def _for_queue(queue: str | None) -> dict[str, object]:
     return {} if queue is None else {"queue": queue}
 
 
@@ -130,7 +130,11 @@ def _warn_if_no_flow(given: Invocation, name: str, queue: str) -> None:
 
 
 def _patch(
-    given: Invocation, name: str, fields_set: dict[str, Any], reason: str | None, version: str | None = None
+    given: Invocation,
+    name: str,
+    fields_set: dict[str, object],
+    reason: str | None,
+    version: str | None = None,
 ) -> None:
     """Change fields of a bridge and print its desired state."""
     path = resources.path_of(BRIDGES, name)

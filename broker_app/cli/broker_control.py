@@ -116,7 +116,9 @@ def _add(order: _Order) -> None:
         _give(order, invocation.of(ctx), name, {"name": name, "reason": reason}, yes=yes)
 
 
-def _give(order: _Order, given: invocation.Invocation, name: str, body: dict[str, Any], *, yes: bool) -> None:
+def _give(
+    order: _Order, given: invocation.Invocation, name: str, body: dict[str, object], *, yes: bool
+) -> None:
     if order.asks and not yes:
         verb = "shut down" if order.path == "/shutdown" else order.command
         confirm(name, f"{verb} {name}", production=given.target().production)

@@ -197,7 +197,7 @@ def _desire(given: Invocation, name: str, desired: str, reason: str | None) -> N
     resources.change_resource(given, CALLBACKS, name, {"desired": desired}, reason, dry_run=False)
 
 
-def _shown(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(given: Invocation, row: Mapping[str, Any]) -> dict[str, object]:
     """A row in the form of the output: as it is for programs, with sums and words for a table."""
     if is_machine_format(given):
         return dict(row)

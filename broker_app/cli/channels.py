@@ -199,7 +199,7 @@ def _path(site: str, kind: str) -> str:
     return f"/sites/{quote(site, safe='')}/{kind}"
 
 
-def _body(parts: list[str] | None) -> dict[str, Any]:
+def _body(parts: list[str] | None) -> dict[str, object]:
     """The parts as the API takes them."""
     return {"parts": [_part(content(part)) for part in parts or (None,)]}
 

@@ -100,7 +100,7 @@ def _summary(found: Mapping[str, Any], *, dry_run: bool) -> str:
     return f"{found['moves']} clients {would}; no broker has more than {found['share']} then{why}"
 
 
-def _run(one: Mapping[str, Any]) -> dict[str, Any]:
+def _run(one: Mapping[str, Any]) -> dict[str, object]:
     return {**one, "planned": _counted(one["planned"]), "moved": _counted(one["moved"])}
 
 

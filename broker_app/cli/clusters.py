@@ -264,7 +264,7 @@ def _keeper(found: Mapping[str, Any]) -> str:
     return f"keeper {found['keeper']}{here}{refused if found['keeper_state'] else ''}"
 
 
-def _row(link: Mapping[str, Any]) -> dict[str, Any]:
+def _row(link: Mapping[str, Any]) -> dict[str, object]:
     unsettled = link["unsettled_there"] + link["unsettled_here"]
     return {**link, "unsettled": unsettled, "state": "quiesced" if _is_quiesced(link) else link["state"]}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -58,7 +58,7 @@ def show(ctx: typer.Context, queue: _Queue) -> None:
     rest = given.rest()
     facts = rest.get(destination_settings.path_of("queue", queue))
     samples = rest.get("/stats").get("destinations", [])
-    sample: dict[str, Any] = next(
+    sample: dict[str, object] = next(
         (row for row in samples if row["name"] == f"/queue/{facts.get('name')}"), {}
     )
     rates = {name: sample[name] for name in _RATES if name in sample}

@@ -8,7 +8,7 @@ import socket
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -191,7 +191,7 @@ def _rest(ctx: typer.Context, data: Path) -> Rest | None:
     return rest
 
 
-def _visible_tokens(rest: Rest) -> list[dict[str, Any]]:
+def _visible_tokens(rest: Rest) -> list[dict[str, object]]:
     """All tokens for administrators; for others, their own."""
     try:
         return list(rest.pages("/tokens", user="*"))

@@ -117,7 +117,7 @@ def ticks(every_s: float) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def sample(rest: Rest, queue: str | None) -> dict[str, Any]:
+def sample(rest: Rest, queue: str | None) -> dict[str, object]:
     """The figures of the broker, or of a destination, in one row. Raises Failure if that is not there."""
     from broker_app.cli.base.rest import destination_path
 
@@ -135,7 +135,7 @@ def sample(rest: Rest, queue: str | None) -> dict[str, Any]:
     return {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **flat}
 
 
-def _sorted(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+def _sorted(rows: list[dict[str, object]], sort: str) -> list[dict[str, object]]:
     if sort == "name":
         return sorted(rows, key=lambda row: str(row["name"]))
     keys = {

@@ -282,7 +282,7 @@ PROBLEMS = {
 }  # fmt: skip
 
 
-def problem_body(name: str, detail: str, **extra: Any) -> dict[str, Any]:
+def problem_body(name: str, detail: str, **extra: Any) -> dict[str, object]:
     """The members of a problem; `extra` are additional ones."""
     problem = PROBLEMS[name]
     return {

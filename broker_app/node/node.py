@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
+from broker_app.base.reply_types import Facts
 from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
@@ -78,7 +79,7 @@ log = logging.getLogger(__name__)
 
 _SHUTDOWN = Refused("not-active", "the broker is shutting down; connect again or use another broker")
 
-App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+App = Callable[[dict[str, object], Any, Any], Awaitable[None]]
 
 
 class AuditLog(NamedTuple):
@@ -520,7 +521,7 @@ class Node:
     # ------------------------------------------------------------------ what Django asks
 
     async def serve_websocket(
-        self, scope: dict[str, Any], receive: Any, send: Any, identity: Identity | None
+        self, scope: dict[str, object], receive: Any, send: Any, identity: Identity | None
     ) -> None:
         """Serve one WebSocket, whose client speaks STOMP or JSON."""
         try:
@@ -557,7 +558,7 @@ class Node:
         """A browser session ended: close what it has opened."""
         self._services.browser_sessions.end(session)
 
-    def files_read(self, about: dict[str, Any], *, refused: bool) -> None:
+    def files_read(self, about: Facts, *, refused: bool) -> None:
         """Files of the configuration were read again, or `refused`.
 
         `about` are the facts, with the `version` of the configuration that followed, or None.

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 #: seconds between attempts to reach the store
 _RETRY_S = 1.0
 
-App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+App = Callable[[dict[str, object], Any, Any], Awaitable[None]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from broker_app.base.reply_types import Facts
 from broker_app.config import Config
 from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target
 from broker_app.features.notifications.delivery import NOTIFIED, deliver, notification_of, targets
@@ -64,7 +63,7 @@ class SystemEvents:
                     target, notification_of(event, self._config.name, self._config.console_url)
                 )
 
-    def files_read(self, about: dict[str, Any], *, refused: bool) -> None:
+    def files_read(self, about: Facts, *, refused: bool) -> None:
         """Publish and log that files of the configuration were read, or `refused`."""
         self._topics.files(about)
         counts = ", ".join(f"{about[change]} {change}" for change in ("added", "changed", "removed"))

@@ -49,7 +49,7 @@ def counts() -> dict[str, dict[str, int]]:
     return dict(Reconciliation.objects.values_list("run__name", "states"))
 
 
-def shown(found: Reconciliation) -> dict[str, Any]:
+def shown(found: Reconciliation) -> dict[str, object]:
     """A result as JSON."""
     return {
         "reported": found.reported.isoformat(),

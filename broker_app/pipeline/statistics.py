@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django.db import transaction
 
@@ -30,7 +30,7 @@ class Computed(NamedTuple):
     end: datetime
 
 
-def store(rows: Sequence[dict[str, Any]], computed: Computed | None, now: datetime) -> None:
+def store(rows: Sequence[dict[str, object]], computed: Computed | None, now: datetime) -> None:
     """Insert rows; those of the same minute and destination are replaced. `computed` is the time that is
     complete with them."""
     database.create()
@@ -63,7 +63,7 @@ def _note(computed: Computed) -> None:
         ComputedTime.objects.create(broker=broker, begin=begin, end=end)
 
 
-def rows_of(destination: str, begin: datetime, end: datetime, broker: str = "") -> list[dict[str, Any]]:
+def rows_of(destination: str, begin: datetime, end: datetime, broker: str = "") -> list[dict[str, object]]:
     """The minutes of a destination in [begin, end), oldest first, at most MOST_ROWS."""
     if not database.is_created():
         return []

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
@@ -403,7 +403,7 @@ def _further(held: Held, index: int) -> list[Further]:
 def _refusal(subject: MessageSubject, outcome: Outcome) -> Refused:
     """The refusal that the sender of a message receives."""
     detail = f"the message to {subject.address} was refused by reflex {outcome.reflex}: {outcome.reason}"
-    facts: dict[str, Any] = {"reflex": outcome.reflex, "reason": outcome.reason, **outcome.facts}
+    facts: dict[str, object] = {"reflex": outcome.reflex, "reason": outcome.reason, **outcome.facts}
     return Refused("filtered", detail, **facts)
 
 

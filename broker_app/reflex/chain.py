@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope
@@ -162,7 +162,7 @@ class Outcome:
     accepted: bool = True
     step: Step | None = None
     reason: str = ""
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
     further: list[Further] = field(default_factory=list)
     marks: frozenset[str] = frozenset()
     #: whether headers were changed: the subject has another envelope

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker_app.base.internal_errors import internal_errors
 from broker_app.reflex import wire
@@ -83,7 +83,7 @@ class LibraryClient:
 
     # ------------------------------------------------------------------ functions
 
-    def add(self, kind: str, function: str, options: dict[str, Any]) -> int:
+    def add(self, kind: str, function: str, options: dict[str, object]) -> int:
         """The number of a function with these options, for `call`."""
         for spec in self._specs.values():
             if (spec.kind, spec.name, spec.options) == (kind, function, options):

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from broker_app.core import header_block
 from broker_app.core.destination import parse
@@ -70,7 +70,7 @@ class Result:
     accepted: bool
     reflex: str = ""
     reason: str = ""
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     messages: list[NewMessage] = field(default_factory=list)
     marks: frozenset[str] = frozenset()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct as Layout
-from typing import Any
 
 import msgspec
 
@@ -30,7 +29,7 @@ class FunctionSpec(msgspec.Struct, array_like=True, frozen=True):
     number: int
     kind: str
     name: str
-    options: dict[str, Any]
+    options: dict[str, object]
 
 
 class Functions(msgspec.Struct, array_like=True, tag="functions", frozen=True):

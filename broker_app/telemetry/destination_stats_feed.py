@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from broker_app.base.reply_types import Facts
 from broker_app.telemetry.health import GROWING, Health
 from broker_app.telemetry.statistics import Statistics
 
@@ -30,7 +31,7 @@ class DestinationStatsFeed:
         self._due.clear()
         self._growing.clear()
 
-    def next_message(self) -> dict[str, Any] | None:
+    def next_message(self) -> dict[str, object] | None:
         """The message after a sample of the statistics; None if nothing changed."""
         statistics = self._statistics
         self._due |= dict.fromkeys(
@@ -50,6 +51,7 @@ class DestinationStatsFeed:
         return there and self._statistics.condition(address).state == GROWING
 
     def _row(self, address: str) -> Row:
-        brief, condition = self._statistics.brief(address), self._statistics.condition(address)
+        brief: Facts = self._statistics.brief(address)
+        condition = self._statistics.condition(address)
         (self._growing.add if condition.state == GROWING else self._growing.discard)(address)
         return [address, *(brief[name] for name in _FIGURES), *condition]

@@ -10,9 +10,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
 from broker_app.base.internal_errors import EventListeners
+from broker_app.base.reply_types import Time, about, one_of
 from broker_app.base.times import rfc3339
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,19 @@ BRIDGES, FILES, ALERTS, MIRRORS, CLUSTER, CALLBACKS, REFLEXES, STORE, BROKER = K
 MOST: Final = 2_000
 
 
+class EventStatus(TypedDict):
+    """An event as the API shows it."""
+
+    id: str
+    at: Time
+    kind: Annotated[str, one_of(KINDS)]
+    name: Annotated[str, about("of the bridge or the alert rule, or the files that changed")]
+    event: str
+    code: Annotated[str, about("of a trouble; empty where there is none")]
+    detail: str
+    facts: Mapping[str, Any]
+
+
 class LoggedEvent(NamedTuple):
     """An event at a time (seconds since 1970) of a subject of a kind; `code` is the error, if any."""
 
@@ -46,12 +60,16 @@ class LoggedEvent(NamedTuple):
     detail: str
     facts: Mapping[str, Any]
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> EventStatus:
         """The event for the API."""
         return {
             "id": str(self.number),
             "at": rfc3339(self.at_s),
-            **{name: getattr(self, name) for name in ("kind", "name", "event", "code", "detail")},
+            "kind": self.kind,
+            "name": self.name,
+            "event": self.event,
+            "code": self.code,
+            "detail": self.detail,
             "facts": dict(self.facts),
         }
 

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import EventListeners, internal_errors
@@ -24,6 +23,16 @@ from broker_app.core.model import NO_SAMPLES, Queue, Subscription
 from broker_app.telemetry import health
 from broker_app.telemetry.activity import Activity, Totals
 from broker_app.telemetry.backlog import QueueBacklog
+from broker_app.telemetry.figures import (
+    AllFigures,
+    ConsumerFigures,
+    DestinationFigures,
+    DurationFigures,
+    HoldTimes,
+    LatestStatistics,
+    NodeFigures,
+    StatisticsHead,
+)
 from broker_app.telemetry.health import Health
 from broker_app.telemetry.histogram import Percentiles
 from broker_app.telemetry.loop_lag import LoopLag
@@ -52,7 +61,7 @@ class Statistics:
         self._elapsed = 1.0
         self._time = 0.0
         self._gauges = Gauges()
-        self._latest: dict[str, Any] | None = None
+        self._latest: LatestStatistics | None = None
         #: of the loop that this is used in; who runs the node starts and stops it
         self.loop_lag = LoopLag()
         #: called after each pass
@@ -196,7 +205,7 @@ class Statistics:
 
     # ------------------------------------------------------------------ reports
 
-    def latest(self) -> dict[str, Any]:
+    def latest(self) -> LatestStatistics:
         """The node and its destinations as of the last sample: all of them, or the last active ones."""
         if self._latest is None:
             rows = [self.brief(address) for address in self._chosen()]
@@ -210,11 +219,11 @@ class Statistics:
             *node.totals, *node.of_topics, node.acked + node.acked_of_topics, node.acked_of_topics
         )
 
-    def head(self) -> dict[str, Any]:
+    def head(self) -> StatisticsHead:
         """The time of the last sample, and the figures of the node."""
         return {"time": rfc3339(self._time), "node": self._node()}
 
-    def _node(self) -> dict[str, Any]:
+    def _node(self) -> NodeFigures:
         return {
             "name": self._name,
             "version": self._version,
@@ -244,7 +253,7 @@ class Statistics:
             "loop_busy_1m_s": round(self.loop_lag.busy_s(60), 3),
         }
 
-    def brief(self, address: str) -> dict[str, Any]:
+    def brief(self, address: str) -> DestinationFigures:
         """The main figures of a destination. KeyError if it does not exist."""
         if address.startswith("/topic/"):
             consumers, depth, unsettled = self._subscriptions(address.removeprefix("/topic/"))
@@ -267,15 +276,17 @@ class Statistics:
             "oldest_s": oldest_s,
         }
 
-    def full(self, address: str) -> dict[str, Any]:
+    def full(self, address: str) -> AllFigures:
         """All figures of a destination. KeyError if it does not exist."""
         activity = self._activity.get(address)
         past = activity.past if activity else None
         moved = self._moved(address)
-        totals = self._totals(address)
+        totals, condition = self._totals(address), self.condition(address)
         return {
             **self.brief(address),
-            **self.condition(address)._asdict(),
+            "state": condition.state,
+            "fill": condition.fill,
+            "full_in_s": condition.full_in_s,
             "acked_rate": self._rate(moved.acked),
             "dead_rate": self._rate(moved.dead),
             "expired_rate": self._rate(moved.expired),
@@ -405,7 +416,7 @@ class Statistics:
         return max(0.0, self._time - since_ms / 1000) if since_ms is not None else 0.0
 
 
-def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:
+def consumer(broker: Broker, subscription: Subscription) -> ConsumerFigures:
     """The figures of a subscription.
 
     `slow_since` is since when it has taken nothing while messages wait for it, None if it is not slow.
@@ -436,7 +447,7 @@ def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:
     }
 
 
-def hold_s(subscription: Subscription) -> dict[str, Any]:
+def hold_s(subscription: Subscription) -> HoldTimes:
     """Percentiles of recent processing times of a consumer, in seconds, measured from the first call on."""
     if subscription.processing_ms is NO_SAMPLES:
         subscription.processing_ms = deque(maxlen=MAX_HOLDS)
@@ -447,8 +458,9 @@ def hold_s(subscription: Subscription) -> dict[str, Any]:
     return {"p50": p50, "p95": p95, "samples": len(durations)}
 
 
-def _spelled(found: Percentiles | None) -> dict[str, Any]:
-    return (found or Percentiles(None, None, None, 0))._asdict()
+def _spelled(found: Percentiles | None) -> DurationFigures:
+    p50, p95, p99, samples = found or Percentiles(None, None, None, 0)
+    return {"p50": p50, "p95": p95, "p99": p99, "samples": samples}
 
 
 def resident_bytes() -> int:

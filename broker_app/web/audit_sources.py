@@ -120,7 +120,7 @@ def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) ->
 
 
 def _login_failed(
-    sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any
+    sender: Any, credentials: dict[str, object], request: HttpRequest | None = None, **_: Any
 ) -> None:
     """The first failed logins of a minute have an entry each, all further ones one together. Those that the
     login throttle refused have none."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from broker_app.core.destination import QUEUE, TOPIC, Destination, parse
 from broker_app.rules.event import Event
 
 
-def shown(event: Event) -> dict[str, Any]:
+def shown(event: Event) -> dict[str, object]:
     """An event as JSON: who, what, where and how; null is what is not known."""
     kind, name = (QUEUE, event.queue) if event.queue is not None else (TOPIC, event.topic)
     return {

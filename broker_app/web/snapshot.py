@@ -96,7 +96,7 @@ def _rule(row: models.Rule, origin: str) -> Rule:
     return Rule(row.name, row.effect, row.conditions, tuple(row.users), tuple(row.groups), origin)
 
 
-def read_broker() -> dict[str, Any]:
+def read_broker() -> dict[str, object]:
     """The settings of this broker that this version of MOM knows."""
     overrides = Broker.objects.filter(name=settings.MOM.name).values_list("settings", flat=True).first() or {}
     faults = {name: fault for name, value in overrides.items() if (fault := fault_of_override(name, value))}

@@ -154,13 +154,13 @@ class Interpreter:
                         inner.position, f"{key.target} {name} must be an object, not {inner.kind}"
                     )
             elif inner.is_whole:
-                spec: dict[str, Any] = inner.plain()
-                secrets: dict[str, Any] = {}
+                spec: dict[str, object] = inner.plain()
+                secrets: dict[str, object] = {}
                 if key.target == "bridges":
                     spec, secrets = self._bridge(inner, spec)
                 self._documents[key.target][name] = Document(key.target, name, inner, position, spec, secrets)
 
-    def _bridge(self, value: Value, spec: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _bridge(self, value: Value, spec: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """Separate the credentials of a connection into its user and a secret."""
         given = spec.pop(_CREDENTIALS, None)
         if given is None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mom_pipeline.errors import DATA_LOSS, PipelineError
 from mom_pipeline.job_folder import Job
@@ -154,7 +154,7 @@ def _us(when: datetime) -> int:
     return round(when.timestamp() * 1_000_000)
 
 
-def _write(messages: DataFrame, file: Path) -> list[dict[str, Any]]:
+def _write(messages: DataFrame, file: Path) -> list[dict[str, object]]:
     """Write the rows that are not ok, each as a line of JSON; return those that the console shows: errors of
     forwarding before others."""
     errors, others = list[str](), list[str]()
@@ -171,9 +171,9 @@ def _write(messages: DataFrame, file: Path) -> list[dict[str, Any]]:
     return excerpt([*errors, *others])
 
 
-def excerpt(lines: Sequence[str]) -> list[dict[str, Any]]:
+def excerpt(lines: Sequence[str]) -> list[dict[str, object]]:
     """The first rows, as many as the console takes in one request."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     size = 0
     for line in lines[:MOST_ROWS]:
         size += len(line) + len(", ")

@@ -146,7 +146,7 @@ def run(name: str, wish: Replay, planned: Plan, sink: SinkOptions, around: Surro
     return found
 
 
-def _offsets(folder: JobFolder) -> list[dict[str, Any]]:
+def _offsets(folder: JobFolder) -> list[dict[str, object]]:
     """The positions up to which the messages of each broker were sent."""
     return [
         {"broker": broker, "epoch": place["epoch"], "position": place["pos"]}

@@ -88,7 +88,7 @@ def run(name: str, source: Source, wish: Statistics, around: Surroundings) -> Ru
     return found
 
 
-def _offsets(folder: JobFolder) -> list[dict[str, Any]]:
+def _offsets(folder: JobFolder) -> list[dict[str, object]]:
     """The place up to which minutes are stored."""
     stored = folder.read(_UNTIL)
     places = {} if stored is None else parse(stored["place"])
@@ -271,11 +271,11 @@ class _Minutes:
             minute_files.replace(self._out, rows, start, end)
         self._post(_as_json(rows), start, end)
 
-    def _post(self, rows: list[dict[str, Any]], start: datetime, computed: datetime | None = None) -> None:
+    def _post(self, rows: list[dict[str, object]], start: datetime, computed: datetime | None = None) -> None:
         """Have the console store rows, and that all minutes from `start` to before `computed` are complete:
         those without a row had no messages."""
         pages = [rows[first : first + _POSTED] for first in range(0, len(rows), _POSTED)]
-        bodies: list[dict[str, Any]] = [{"rows": page} for page in pages]
+        bodies: list[dict[str, object]] = [{"rows": page} for page in pages]
         if computed is not None and not self._source.destinations:
             bodies = bodies or [{"rows": []}]
             times = {"begin": start.isoformat(), "end": computed.isoformat()}

@@ -15,6 +15,7 @@ from broker_app.core import commands as c
 from broker_app.core.model import NO_SAMPLES
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.activity import IDLE_S
+from broker_app.telemetry.figures import DestinationFigures
 from broker_app.telemetry.statistics import consumer
 from tests.core.stage import Stage
 
@@ -32,7 +33,7 @@ class Watched:
             self.stage.pass_time(1_000)
             self.statistics.sample(self.stage.now_us / 1e6)
 
-    def row(self, address: str) -> dict[str, Any]:
+    def row(self, address: str) -> DestinationFigures:
         return next(row for row in self.statistics.latest()["destinations"] if row["name"] == address)
 
     def series(self, address: str, window_s: int = 600, step_s: int = 1) -> dict[str, list[float | None]]:
@@ -134,7 +135,7 @@ def test_times_in_the_queue_and_in_the_hands_of_a_consumer_are_sampled() -> None
     watched.tick(4)
     taker.settle(*taker.tags)
     watched.tick()
-    full = watched.statistics.full("/queue/a")
+    full: Any = watched.statistics.full("/queue/a")
     assert full["wait_s"]["samples"] == full["hold_s"]["samples"] == 1
     assert 2.0 <= full["wait_s"]["p50"] <= 2.3
     assert 4.0 <= full["hold_s"]["p99"] <= 4.6
@@ -151,7 +152,7 @@ def test_a_delivery_that_comes_back_is_no_sample_of_holding() -> None:
     watched.tick(3)
     taker.settle(*taker.tags)
     watched.tick()
-    hold = watched.statistics.full("/queue/a")["hold_s"]
+    hold: Any = watched.statistics.full("/queue/a")["hold_s"]
     assert hold["samples"] == 1
     assert 3.0 <= hold["p50"] <= 3.5
 

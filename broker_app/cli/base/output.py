@@ -104,7 +104,7 @@ class Output:
         else:
             self.facts(facts)
 
-    def _table(self, columns: Sequence[str], rows: list[dict[str, Any]]) -> None:
+    def _table(self, columns: Sequence[str], rows: list[dict[str, object]]) -> None:
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text

@@ -92,7 +92,7 @@ def _read(file: str) -> tuple[bytes, str]:
     return content, "application/json" if file.endswith(".json") else "application/yaml"
 
 
-def _query(prune: bool) -> dict[str, Any]:
+def _query(prune: bool) -> dict[str, object]:
     return {"prune": "true"} if prune else {}
 
 

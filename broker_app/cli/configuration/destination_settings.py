@@ -43,12 +43,12 @@ def path_of(kind: str, name: str) -> str:
     return f"/{kind}s/{quote(name, safe='/')}"
 
 
-def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
+def values_of(assignments: Sequence[str] | None) -> dict[str, object]:
     """Settings by name; None for one that is reset. Those of GlassFish MQ have their names here. Raises
     Failure."""
     from broker_app.net.policy.destination_settings import GLASSFISH, GLASSFISH_UNLIMITED, SETTINGS, faults
 
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for assignment in assignments or ():
         name, equals, text = assignment.partition("=")
         if not equals:
@@ -121,7 +121,7 @@ def create_unless_exists(
     return None
 
 
-def change(given: Invocation, kind: str, name: str, values: dict[str, Any]) -> None:
+def change(given: Invocation, kind: str, name: str, values: dict[str, object]) -> None:
     """Set settings of a destination or pattern, or reset them (None)."""
     rest = given.rest()
     path = path_of(kind, name)
@@ -207,7 +207,7 @@ def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
     return result
 
 
-def _in_cluster(limit: dict[str, Any] | None) -> str:
+def _in_cluster(limit: dict[str, object] | None) -> str:
     """The scope of a limit in a cluster, and the limit of all brokers; empty without a cluster."""
     if limit is None or limit["brokers"] == 1 or not limit["limit"]:
         return ""

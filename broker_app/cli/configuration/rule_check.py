@@ -42,7 +42,7 @@ _QUESTION = {
 
 
 @with_options(**_QUESTION)
-def check(ctx: typer.Context, *, question: dict[str, Any]) -> None:
+def check(ctx: typer.Context, *, question: dict[str, object]) -> None:
     """Check whether a user is allowed to do something; exit code 4 when denied."""
     given = invocation.of(ctx)
     found = _explained(given, question)

@@ -35,19 +35,19 @@ _OPTIONS = {
 
 
 @with_options(**_OPTIONS)
-def move(ctx: typer.Context, queue: _Queue, to: _To, *, options: dict[str, Any]) -> None:
+def move(ctx: typer.Context, queue: _Queue, to: _To, *, options: dict[str, object]) -> None:
     """Move waiting messages of a queue to another one. `mom job undo` moves them back."""
     _run(invocation.of(ctx), "move", queue_name(queue), to, options)
 
 
 @with_options(**_OPTIONS)
-def copy(ctx: typer.Context, queue: _Queue, to: _To, *, options: dict[str, Any]) -> None:
+def copy(ctx: typer.Context, queue: _Queue, to: _To, *, options: dict[str, object]) -> None:
     """Copy waiting messages of a queue to another one."""
     _run(invocation.of(ctx), "copy", queue_name(queue), to, options)
 
 
 @with_options(**_OPTIONS)
-def delete(ctx: typer.Context, queue: _Queue, *, options: dict[str, Any]) -> None:
+def delete(ctx: typer.Context, queue: _Queue, *, options: dict[str, object]) -> None:
     """Delete waiting messages of a queue, permanently."""
     _run(invocation.of(ctx), "delete", queue_name(queue), None, options)
 
@@ -60,7 +60,7 @@ def retry(
         str | None, typer.Option("--to", help="target queue", show_default="the queue of origin of each")
     ] = None,
     *,
-    options: dict[str, Any],
+    options: dict[str, object],
 ) -> None:
     """Return dead letters to their queue of origin, with their delivery attempts reset."""
     _run(invocation.of(ctx), "retry", queue_name(queue), to, options)
@@ -72,7 +72,7 @@ def replay(
     topic: Annotated[str, typer.Argument(help="name of a topic that retains its messages")],
     to: _To,
     *,
-    options: dict[str, Any],
+    options: dict[str, object],
 ) -> None:
     """Copy the retained messages of a topic into a queue."""
     source = topic if topic.startswith("/") else f"topic:{topic}"
@@ -122,7 +122,7 @@ def _run(given: Invocation, op: str, source: str, to: str | None, options: dict[
     check_complete(plan, remaining, limit)
 
 
-def check_complete(plan: dict[str, Any], left: int, limit: int | None) -> None:
+def check_complete(plan: dict[str, object], left: int, limit: int | None) -> None:
     """Raise Failure when matching messages are left, or not all were examined, without a `limit`."""
     if left > 0 and plan["op"] not in _REMOVING:
         raise Failure(
@@ -140,7 +140,7 @@ def check_complete(plan: dict[str, Any], left: int, limit: int | None) -> None:
         )
 
 
-def _report_plan(given: Invocation, plan: dict[str, Any]) -> None:
+def _report_plan(given: Invocation, plan: dict[str, object]) -> None:
     """Print what would be done."""
     given.output.say(f"at {given.target().url}: {plan['op']} {plan['count']} of {plan['matches']} messages")
     for name, value in _shown_plan(plan).items():

@@ -63,7 +63,7 @@ def count(ctx: typer.Context, queue: _Queue, where: _Where = "") -> None:
     """Count the waiting messages of a queue that match."""
     given = invocation.of(ctx)
     request = {"op": "export", "source": queue_name(queue), "filter": where, "limit": 1, "dry_run": True}
-    plan: dict[str, Any] = given.rest().call("POST", "/jobs", request, wait_s=300)
+    plan: dict[str, object] = given.rest().call("POST", "/jobs", request, wait_s=300)
     given.output.row(("matches",), {"matches": plan["matches"]})
     if not plan["complete"]:
         given.output.say(f"only the first {plan['scanned']} messages were examined")

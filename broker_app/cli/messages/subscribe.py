@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -272,7 +272,7 @@ async def _run(command: list[str], message: Message) -> int:
     return process.returncode or 0
 
 
-def _row(message: Message) -> dict[str, Any]:
+def _row(message: Message) -> dict[str, object]:
     return {
         "id": message.id,
         "destination": message.destination,

@@ -46,7 +46,7 @@ def credentials(params: dict[str, Any]) -> dict[str, str]:
     return {name: params[name] for name in _CREDENTIALS if params.get(name)}
 
 
-def files(command: Any, params: dict[str, Any]) -> list[Any]:
+def files(command: Any, params: dict[str, object]) -> list[Any]:
     """The parameters of a command whose values are paths."""
     found = {name for name, place in credentials(params).items() if "/" in place}
     return [one for one in command.params if one.type.name in _PATHS or one.name in found]

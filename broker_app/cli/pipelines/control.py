@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -66,7 +66,7 @@ def stop(
     given.output.done(f"{name} {'has ended: ' + run['state'] if ended else 'ends after its batch'}", run)
 
 
-def _lags(rest: Rest) -> Iterator[dict[str, Any]]:
+def _lags(rest: Rest) -> Iterator[dict[str, object]]:
     """The positions of runs, and of cursors that belong to none."""
     cursors = {cursor["name"]: cursor for cursor in rest.get("/pipeline/cursors")["items"]}
     for run in rest.get("/pipeline/runs")["items"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from broker_app.base.refused import Refused
 from broker_app.engine import Engine
@@ -63,7 +62,7 @@ class CallbackBroker:
                     f"{origin.urls[0]} directly; if both are one broker, name it by the same address",
                 )
 
-    def status(self) -> list[dict[str, Any]]:
+    def status(self) -> list[dict[str, object]]:
         """The connections to origins, each with its login, its services and their queues."""
         return [
             {

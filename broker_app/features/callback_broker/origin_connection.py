@@ -39,11 +39,11 @@ class OriginService:
         self.id = ""
         self._connection = connection
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> dict[str, object]:
         """The address of the origin, the state of the connection to it, and its error."""
         return self._connection.status()
 
-    def pending(self) -> list[dict[str, Any]]:
+    def pending(self) -> list[dict[str, object]]:
         """The messages of the service that wait at the origin."""
         queue = self._connection.remote.queue(self.registration.name)
         return queue.listed() if queue is not None else []
@@ -94,7 +94,7 @@ class OriginConnection:
         self._untried = len(origin.urls)
         self._reported: dict[str, str] = {}
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> dict[str, object]:
         """The address of the origin, the state of the connection to it, and its error."""
         state = CONNECTED if self._link is not None else CONNECTING
         return {"url": self.url, "state": state, "error": self.error or None}
@@ -266,7 +266,7 @@ class OriginConnection:
 
     # ------------------------------------------------------------------ for queues
 
-    async def call(self, operation: str, **members: Any) -> dict[str, Any]:
+    async def call(self, operation: str, **members: Any) -> dict[str, object]:
         """Carry out an operation at the origin. Raises Refused or OriginLost."""
         if self._link is None:
             raise OriginLost(self.error or "there is no connection to the origin")
@@ -379,7 +379,7 @@ class OriginConnection:
             except Exception as error:  # of this service, and of no other
                 internal_errors.note("a service of a callback broker", error, service.registration.name)
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _take(self, event: dict[str, object]) -> None:
         queue = self.queues.get(str(event.get("sub", "")))
         if queue is None:
             return

@@ -43,7 +43,7 @@ _ANSWERS: Final[dict[str, _Answer]] = {
 }
 
 
-def decode(data: str | bytes) -> dict[str, Any]:
+def decode(data: str | bytes) -> dict[str, object]:
     """One event, with a notification checked. Raises ValueError for what is none."""
     try:
         event = msgspec.json.decode(data)
@@ -69,7 +69,7 @@ def answer(asked: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
     return {**event, "items": found.items} if isinstance(found, _Received) else event
 
 
-def _check(event: dict[str, Any], kind: type[msgspec.Struct]) -> msgspec.Struct:
+def _check(event: dict[str, object], kind: type[msgspec.Struct]) -> msgspec.Struct:
     op = event["op"]
     try:
         found = msgspec.convert(event, kind)

@@ -49,20 +49,20 @@ class OriginLink:
     """One open connection. `on_event` is called with events that answer nothing."""
 
     def __init__(
-        self, socket: ClientConnection, on_event: Callable[[dict[str, Any]], None], max_event: int
+        self, socket: ClientConnection, on_event: Callable[[dict[str, object]], None], max_event: int
     ) -> None:
         self._socket = socket
         self._max_event = max_event
         self._on_event = on_event
         self._numbers = itertools.count(1)
         #: operations without an answer
-        self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
+        self._open: dict[str, tuple[dict[str, object], asyncio.Future[dict[str, object]]]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._lost: OriginLost | None = None
 
     @classmethod
     async def open(
-        cls, url: str, origin: Origin, on_event: Callable[[dict[str, Any]], None], max_event: int
+        cls, url: str, origin: Origin, on_event: Callable[[dict[str, object]], None], max_event: int
     ) -> Self:
         """Connect and log in; events have at most `max_event` bytes. Raises OriginLost, or Refused when the
         login is not accepted."""
@@ -115,9 +115,9 @@ class OriginLink:
             self._fail(lost)
             raise lost from error
 
-    def ask(self, operation: str, **members: Any) -> asyncio.Future[dict[str, Any]]:
+    def ask(self, operation: str, **members: Any) -> asyncio.Future[dict[str, object]]:
         """Send an operation at once; the future has its answer. It raises Refused or OriginLost."""
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[dict[str, object]] = asyncio.get_running_loop().create_future()
         # An answer that is not awaited, because its caller has ended, is no error.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         if self._lost is not None:
@@ -131,7 +131,7 @@ class OriginLink:
         sending.add_done_callback(self._sending.discard)
         return answer
 
-    async def call(self, operation: str, **members: Any) -> dict[str, Any]:
+    async def call(self, operation: str, **members: Any) -> dict[str, object]:
         """Send an operation; returns its answer. Raises Refused or OriginLost."""
         answer = self.ask(operation, **members)
         try:
@@ -146,12 +146,12 @@ class OriginLink:
         with contextlib.suppress(OSError, WebSocketException):
             await self._socket.close()
 
-    async def _send(self, operation: dict[str, Any]) -> None:
+    async def _send(self, operation: dict[str, object]) -> None:
         # When it fails, `run` meets the same end.
         with contextlib.suppress(OSError, WebSocketException):
             await self._socket.send(msgspec.json.encode(operation), text=True)
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _take(self, event: dict[str, object]) -> None:
         asked, answer = self._open.pop(str(event.get("ref") or ""), ({}, None))
         if answer is None:
             if event.get("op") == "closed":
@@ -185,7 +185,7 @@ def _authorization(origin: Origin) -> dict[str, str]:
     return {"Authorization": f"Basic {pair}"}
 
 
-def _decode(data: str | bytes) -> dict[str, Any]:
+def _decode(data: str | bytes) -> dict[str, object]:
     """One event. Raises OriginLost for what is none."""
     try:
         return origin_events.decode(data)
@@ -204,7 +204,7 @@ def _lost(error: Exception, max_event: int) -> OriginLost:
     return OriginLost(str(error) or type(error).__name__)
 
 
-def _refusal(problem: dict[str, Any]) -> Refused:
+def _refusal(problem: dict[str, object]) -> Refused:
     """The problem of the origin, for its clients here."""
     code = str(problem.get("type", "")).rpartition("/")[2] or "internal"
     return Refused(code, str(problem.get("detail") or "the origin gave no reason"))

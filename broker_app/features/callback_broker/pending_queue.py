@@ -62,7 +62,7 @@ class Fetched(NamedTuple):
 class Connection(Protocol):
     """The connection to the origin, as a pending queue uses it."""
 
-    async def call(self, operation: str, **members: Any) -> dict[str, Any]: ...
+    async def call(self, operation: str, **members: Any) -> dict[str, object]: ...
 
     def send(self, operation: str, **members: Any) -> None: ...
 
@@ -101,7 +101,7 @@ class PendingQueue:
         self._more = False
         callback_messages.watch(self.address)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> dict[str, object]:
         """The name of the queue, and the numbers of originals by what became of them."""
         states = [one.state for one in self._messages.values()]
         held = sum(state in (FETCHED, SETTLING) for state in states)
@@ -115,7 +115,7 @@ class PendingQueue:
             "gone": self.gone,
         }
 
-    def listed(self) -> list[dict[str, Any]]:
+    def listed(self) -> list[dict[str, object]]:
         """The messages that wait or are held, in the order of their arrival."""
         return [
             {"id": one.id, "seq": one.seq, "state": one.state}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from broker_app.core import views
 from broker_app.core.broker import Broker
@@ -71,7 +71,7 @@ class Notification(NamedTuple):
     def is_empty(self) -> bool:
         return not (self.seqs or self.more or self.unknown_position)
 
-    def members(self) -> dict[str, Any]:
+    def members(self) -> dict[str, object]:
         """Its members as subscribers get them."""
         members = self._asdict()
         if not self.unknown_position:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
     kind: str
     name: str
-    value: dict[str, Any] | None
+    value: dict[str, object] | None
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     name: str
     version: Version
-    value: dict[str, Any] | None
+    value: dict[str, object] | None
     origin: str = ""
 
     @property
@@ -84,7 +84,7 @@ class ChangeRecord:
     def get(self, kind: str, name: str) -> Entry | None:
         return self._entries.get((kind, name))
 
-    def value(self, kind: str, name: str) -> dict[str, Any] | None:
+    def value(self, kind: str, name: str) -> dict[str, object] | None:
         """The value of a name; None if there is none."""
         entry = self._entries.get((kind, name))
         return entry.value if entry is not None else None

@@ -33,7 +33,7 @@ Rows = Mapping[str, Row]
 class Wanted(NamedTuple):
     """The values that a row is to have, None for no row, if its version is `expected` (0: no row)."""
 
-    values: dict[str, Any] | None
+    values: dict[str, object] | None
     expected: int
 
 

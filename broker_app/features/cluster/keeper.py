@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.features.cluster.change_record import KEEPER, Change, ChangeRecord
@@ -63,7 +63,7 @@ class Keeper:
         return str(self._chosen.get("broker")) if self._is_chosen else self._at_address or self.address
 
     @property
-    def _chosen(self) -> dict[str, Any]:
+    def _chosen(self) -> dict[str, object]:
         return self._record.value(KEEPER, _NAME) or {}
 
     @property
@@ -87,7 +87,7 @@ class Keeper:
 
     def change(self, broker: str) -> Change:
         """The change of the record that makes `broker` the keeper."""
-        value: dict[str, Any] = {"broker": broker, "instead_of": self.address}
+        value: dict[str, object] = {"broker": broker, "instead_of": self.address}
         return Change(KEEPER, _NAME, value)
 
     def away(self) -> Refused:

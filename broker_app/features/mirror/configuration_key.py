@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from pathlib import Path
-from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -43,7 +42,7 @@ class ConfigurationKey:
         token = _box(newest).encrypt(json.dumps(document).encode())
         return json.dumps({"key": _id(newest), "sealed": token.decode("ascii")}).encode()
 
-    def open(self, note: dict[str, Any]) -> bytes:
+    def open(self, note: dict[str, object]) -> bytes:
         """The database of a sealed note. Raises ConfigurationRefused, and OSError."""
         keys = {_id(key): key for key in self._keys()}
         sealed_with = str(note["key"])[: 2 * _ID_BYTES]

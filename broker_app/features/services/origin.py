@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from broker_app.base.refused import Refused
@@ -29,10 +29,10 @@ class Origin:
 class OriginRegistration(Protocol):
     """The registration of one service at its origin."""
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> dict[str, object]:
         """The address of the origin, the state of the connection to it, and its error."""
 
-    def pending(self) -> list[dict[str, Any]]:
+    def pending(self) -> list[dict[str, object]]:
         """The messages that wait at the origin, as far as they are listed."""
 
     def end(self) -> None:

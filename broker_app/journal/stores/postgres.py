@@ -223,7 +223,7 @@ class PostgresStore:
         return None if found is None else int(found[0])
 
     @property
-    def _grant(self) -> dict[str, Any]:
+    def _grant(self) -> dict[str, object]:
         return {"epoch": self._epoch, "holder": self._holder}
 
     def _fenced(self) -> Fenced:

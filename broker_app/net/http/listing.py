@@ -51,7 +51,7 @@ class _Descending:
 class Page(NamedTuple):
     """The rows of one page, the cursor of the next one if there is one, and how many rows there are."""
 
-    items: list[dict[str, Any]]
+    items: list[dict[str, object]]
     next: str | None
     approx_total: int
 
@@ -103,7 +103,7 @@ class Listing(Generic[_Thing]):
         rest = iter(things)
         while not paging.take(rest, time.monotonic() + _SLICE_S):
             await asyncio.sleep(0)
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         until_s = time.monotonic() + _SLICE_S
         for thing in paging.found():
             rows.append(self._row(thing, paging.fields))
@@ -112,7 +112,7 @@ class Listing(Generic[_Thing]):
                 until_s = time.monotonic() + _SLICE_S
         return paging.page(rows)
 
-    def row(self, thing: _Thing) -> dict[str, Any]:
+    def row(self, thing: _Thing) -> dict[str, object]:
         """All members of one row."""
         return {name: fact(thing) for name, fact in self._facts.items()}
 
@@ -126,7 +126,7 @@ class Listing(Generic[_Thing]):
             after=query.get("after"),
         )
 
-    def _row(self, thing: _Thing, fields: Sequence[str]) -> dict[str, Any]:
+    def _row(self, thing: _Thing, fields: Sequence[str]) -> dict[str, object]:
         return {name: self._facts[name](thing) for name in fields}
 
     # ------------------------------------------------------------------ the query
@@ -222,7 +222,7 @@ class _Paging(Generic[_Thing]):
         """The content of the page."""
         return [thing for _, thing in self._first[: self._limit]]
 
-    def page(self, rows: list[dict[str, Any]]) -> Page:
+    def page(self, rows: list[dict[str, object]]) -> Page:
         """The page with its rows."""
         more = len(self._first) > self._limit
         return Page(rows, _cursor(self._first[self._limit - 1][0]) if more else None, self._total)

@@ -6,7 +6,7 @@ Answers repeat the `ref` of their operation. The members of a problem (`net.prob
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import msgspec
 
@@ -133,5 +133,5 @@ PROBLEMS: Final = (Problem, Unsubscribed, Closed)
 
 def with_problem(event: Event, refusal: Refused) -> bytes:
     """An event with the members of a problem."""
-    members: dict[str, Any] = {**msgspec.to_builtins(event), **body_of(refusal)}
+    members: dict[str, object] = {**msgspec.to_builtins(event), **body_of(refusal)}
     return encode(members)

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict
 
+from broker_app.base.reply_types import Time, about, one_of
 from broker_app.base.times import rfc3339
-from broker_app.telemetry.alerts.alert import Alert
-from broker_app.telemetry.alerts.condition import CONDITIONS
+from broker_app.telemetry.alerts.alert import STATES, Alert
+from broker_app.telemetry.alerts.condition import CONDITIONS, SEVERITIES
 
 
-def shown(alert: Alert) -> dict[str, Any]:
+class AlertStatus(TypedDict):
+    """An alert for the API, topics and notifications."""
+
+    id: str
+    rule: Annotated[str, about("name of the alert rule")]
+    condition: Annotated[str, one_of(CONDITIONS)]
+    severity: Annotated[str, one_of(SEVERITIES)]
+    subject: Annotated[str, about("a destination, a bridge, a client, …")]
+    state: Annotated[str, one_of(STATES)]
+    detail: Annotated[str, about("a sentence")]
+    value: Annotated[float, about("what was found, in the unit of the condition")]
+    threshold: float
+    facts: Mapping[str, Any]
+    since: Annotated[Time, about("when it was found first")]
+    fired_at: Time
+    ended_at: Time | None
+    by: Annotated[str, about("who acknowledged or silenced it")]
+    reason: str
+    until: Annotated[Time | None, about("when its silence ends")]
+    page: Annotated[str, about("of the console, below /console/, at that time")]
+
+
+def shown(alert: Alert) -> AlertStatus:
     """The alert for the API, topics and notifications."""
     return {
         "id": alert.id,

@@ -82,7 +82,8 @@ class DetailedMetrics:
         """Queues and topics whose name fits a pattern such as `orders.*` (empty: all), at most `limit`;
         temporary ones are private."""
         chosen, left_out = await self._chosen(pattern, limit)
-        rows = {address: self._statistics.full(address) async for address in in_turns(chosen)}
+        rows: dict[str, Facts] = {}
+        rows |= {address: self._statistics.full(address) async for address in in_turns(chosen)}
         waiting: dict[Labels, float] = {}
         figures: dict[str, dict[Labels, float]] = {name: {} for name in _OF_DESTINATION}
         fill: dict[Labels, float] = {}

@@ -330,5 +330,5 @@ def _record(actor: Actor, number: int, changed: Sequence[Changed]) -> None:
     )
 
 
-def _columns(one: Changed) -> dict[str, Any]:
+def _columns(one: Changed) -> dict[str, object]:
     return {**one._asdict(), "secrets": list(one.secrets)}

@@ -1,7 +1,7 @@
 """The settings of destinations, as the configuration has them."""
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from broker_app.models import Entry
 from broker_app.web.resource_types import RESOURCE_TYPES
@@ -13,7 +13,7 @@ class DestinationSpec(NamedTuple):
     """The settings of an address or a pattern, with their version."""
 
     address: str
-    values: dict[str, Any]
+    values: dict[str, object]
     version: int
     changed: datetime
     origin: str

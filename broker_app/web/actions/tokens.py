@@ -25,7 +25,7 @@ class NewToken:
     secret: str = field(repr=False)
 
 
-def make_secret() -> tuple[str, dict[str, Any]]:
+def make_secret() -> tuple[str, dict[str, object]]:
     """A new token's secret, and what is kept of it."""
     secret = TOKEN_MARK + secrets.token_urlsafe(32)
     return secret, {"digest": hashlib.sha256(secret.encode()).digest(), "prefix": secret[:8]}

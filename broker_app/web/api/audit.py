@@ -138,7 +138,7 @@ class Verification(APIView):
 
 def _filtered(asks: dict[str, str]) -> QuerySet[AuditEntry]:
     """Those that a query asks for. Raises Refused."""
-    wanted: dict[str, Any] = {column: asks[name] for name, column in _EQUAL.items() if name in asks}
+    wanted: dict[str, object] = {column: asks[name] for name, column in _EQUAL.items() if name in asks}
     for name, column in _TIMES.items():
         if name in asks:
             wanted[column] = _time(name, asks[name])
@@ -170,7 +170,7 @@ def _run(found: QuerySet[AuditEntry], behind: int) -> list[AuditEntry]:
     return list(found.filter(number__gt=behind).order_by("number")[:_RUN])
 
 
-def _shown(entry: AuditEntry) -> dict[str, Any]:
+def _shown(entry: AuditEntry) -> dict[str, object]:
     return {
         "number": entry.number,
         "time": entry.time,

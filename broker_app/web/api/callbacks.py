@@ -98,9 +98,9 @@ class Callbacks(Resource):
         request: Request,
         query: dict[str, str],
         key: str,
-        spec: dict[str, Any],
-        secrets: dict[str, Any],
-        more: dict[str, Any] | None = None,
+        spec: dict[str, object],
+        secrets: dict[str, object],
+        more: dict[str, object] | None = None,
     ) -> Response:
         if not actions.version_of(self.kind, key):
             spec, secrets, more = _completed(request, spec, secrets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from django.conf import settings
 from drf_spectacular.utils import extend_schema
@@ -31,6 +31,7 @@ from broker_app.web.actor import actor_of
 from broker_app.web.api import request_params
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.files import FileWatcher, carry_out, needing_restart, owner_of, shown_error, shown_plan
+from broker_app.web.files.reloads import FilesStatus
 from broker_app.web.refusals import PROBLEM_REPLIES
 
 MAIN = "zero.config"
@@ -136,7 +137,7 @@ _CHECKED = object_of(
         "plan": or_null(object_of(_PLAN)),
     }
 )
-_NO_FILES: dict[str, Any] = {
+_NO_FILES: FilesStatus = {
     "main": None, "state": "none", "read": None, "restart": [], "follows": "none", "config_file": None,
     "totals": {"applied": 0, "unchanged": 0, "refused": 0, "touched": 0},
     "errors": [], "warnings": [], "files": [], "reloads": [],
@@ -206,11 +207,11 @@ def _watch(request: Request) -> FileWatcher | None:
     return cast("FileWatcher | None", getattr(request._request, "scope", {}).get("mom.files"))
 
 
-def _files(watch: FileWatcher | None) -> dict[str, Any]:
+def _files(watch: FileWatcher | None) -> FilesStatus:
     return watch.shown() if watch is not None else _NO_FILES
 
 
-def _texts(body: dict[str, Any]) -> tuple[str, dict[str, str] | None]:
+def _texts(body: dict[str, object]) -> tuple[str, dict[str, str] | None]:
     """The text to be tried, and the files that it includes. Raises Refused."""
     for name in body:
         if name not in ("text", "files"):

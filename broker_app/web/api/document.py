@@ -11,9 +11,9 @@ from broker_app.web.api import schemas
 
 
 @cache
-def document() -> dict[str, Any]:
+def document() -> dict[str, object]:
     """The OpenAPI document of the control plane, to be joined with that of the data plane. It is shared."""
-    schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    schema: dict[str, object] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
 
 

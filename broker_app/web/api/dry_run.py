@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from broker_app.web import actions
 from broker_app.web.impact import of_changes
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from broker_app.node.node import Node
 
 
-def reply(outcome: actions.ChangeResult, node: Node | None) -> dict[str, Any]:
+def reply(outcome: actions.ChangeResult, node: Node | None) -> dict[str, object]:
     """The outcome of edits that were only tried, as JSON; for rules, what they would decide otherwise."""
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "dry_run": True,
         "version": outcome.version,
         "changes": [change(changed) for changed in outcome.changed],
@@ -25,7 +25,7 @@ def reply(outcome: actions.ChangeResult, node: Node | None) -> dict[str, Any]:
     return found if impact is None else {**found, "impact": impact}
 
 
-def change(changed: actions.Changed) -> dict[str, Any]:
+def change(changed: actions.Changed) -> dict[str, object]:
     """The change of one resource, made or previewed."""
     return {
         "kind": changed.kind,
@@ -39,8 +39,8 @@ def change(changed: actions.Changed) -> dict[str, Any]:
 
 
 def _differences(
-    before: dict[str, Any], after: dict[str, Any], pointer: str = ""
-) -> Iterator[dict[str, Any]]:
+    before: dict[str, object], after: dict[str, object], pointer: str = ""
+) -> Iterator[dict[str, object]]:
     """Each member that differs, by its JSON pointer; one that was not, or will not be there, is left out."""
     for name in {**before, **after}:
         place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"

@@ -29,7 +29,7 @@ def header(name: str, about: str, *, required: bool = False, response: bool | li
     )
 
 
-def query(name: str, schema: dict[str, Any], about: str) -> Any:
+def query(name: str, schema: dict[str, object], about: str) -> Any:
     return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=about)
 
 

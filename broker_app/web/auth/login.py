@@ -34,7 +34,7 @@ class Enter(LoginView):
     authentication_form = LoginForm
     redirect_authenticated_user = True
 
-    def get_context_data(self, **context: Any) -> dict[str, Any]:
+    def get_context_data(self, **context: Any) -> dict[str, object]:
         """With the OpenID Connect provider, if there is one."""
         mom = settings.MOM
         return super().get_context_data(oidc_name=mom.oidc_name if mom.oidc_issuer else None, **context)

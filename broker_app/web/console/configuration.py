@@ -3,16 +3,20 @@ read."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from broker_app.base.reply_types import Facts
 from broker_app.web import effective
 from broker_app.web.console.base.differences import as_text
 from broker_app.web.console.base.frame import AdministratorsPage
+from broker_app.web.console.base.shown import Shown
 from broker_app.web.files import FileWatcher
+from broker_app.web.files.reloads import ReloadStatus
 
 #: at least so many settings with a common prefix form a group
 _A_GROUP = 2
@@ -49,9 +53,9 @@ class ConfigurationPage(AdministratorsPage):
         return render(request, "console/configuration.html", context)
 
 
-def _by_subject(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _by_subject(rows: Sequence[Facts]) -> list[tuple[str, list[Facts]]]:
     """The settings grouped by the prefix of their names; ungrouped ones come last, as ""."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Facts]] = {}
     for row in rows:
         found.setdefault(row["name"].partition("_")[0], []).append(row)
     alone = [row for group in found.values() if len(group) < _A_GROUP for row in group]
@@ -64,12 +68,24 @@ class FilesPage(AdministratorsPage):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         watch = watch_of(request)
-        shown: dict[str, Any] = watch.shown() if watch is not None else {"main": None}
-        for reload in shown.get("reloads", ()):
-            reload["actions"] = [
-                (action, reload[action]) for action in ("added", "changed", "removed", "kept")
-            ]
-        return render(request, "console/files.html", {"shown": shown})
+        return render(request, "console/files.html", {"shown": _shown(watch)})
+
+
+def _shown(watch: FileWatcher | None) -> Shown:
+    """The files for the template: the changes of each reload by action."""
+    if watch is None:
+        return {"main": None}
+    status = watch.shown()
+    return {**status, "reloads": [{**reload, "actions": _actions(reload)} for reload in status["reloads"]]}
+
+
+def _actions(reload: ReloadStatus) -> list[tuple[str, object]]:
+    return [
+        ("added", reload["added"]),
+        ("changed", reload["changed"]),
+        ("removed", reload["removed"]),
+        ("kept", reload["kept"]),
+    ]
 
 
 def watch_of(request: HttpRequest) -> FileWatcher | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -88,7 +87,7 @@ def _of_reflex(event: LoggedEvent) -> str:
     return page_of_reflex(event.name)
 
 
-def _row(event: LoggedEvent) -> dict[str, Any]:
+def _row(event: LoggedEvent) -> dict[str, object]:
     """An event, and the address of the page of its source."""
     about = {
         BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",

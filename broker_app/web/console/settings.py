@@ -165,7 +165,7 @@ class EnvironmentPage(AdministratorsPage):
         return redirect("console:settings")
 
 
-def broker_spec() -> dict[str, Any]:
+def broker_spec() -> dict[str, object]:
     """The spec of this broker; empty if there is none."""
     return RESOURCE_TYPES["brokers"].read([settings.MOM.name]).get(settings.MOM.name, {})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.contrib import messages
 from django.core.exceptions import ValidationError
@@ -72,7 +72,7 @@ class ComparisonPage(AdministratorsPage):
         newest = history.newest()
         new = whole(request.GET, "new", newest)
         old = whole(request.GET, "old", max(history.oldest(), (new or 0) - 1))
-        context: dict[str, Any] = {"old": old, "new": new, "newest": newest, "oldest": history.oldest()}
+        context: dict[str, object] = {"old": old, "new": new, "newest": newest, "oldest": history.oldest()}
         try:
             changes = history.difference(old or 0, new or 0)
         except history.NoSuchVersion as missing:
@@ -123,7 +123,7 @@ class RollbackPage(AdministratorsPage):
 
     def show(self, request: HttpRequest, fault: str = "") -> HttpResponse:
         to = self.target_version(request)
-        context: dict[str, Any] = {"to": to, "newest": history.newest(), "fault": fault}
+        context: dict[str, object] = {"to": to, "newest": history.newest(), "fault": fault}
         try:
             preview = history.go_back(actor_of(request), to, dry_run=True)
         except (Conflict, InvalidEdits, ValidationError) as refusal:
@@ -174,7 +174,7 @@ def _named(change: Change) -> _Named:
     )
 
 
-def _drawn(differences: list[Difference]) -> dict[str, Any]:
+def _drawn(differences: list[Difference]) -> dict[str, object]:
     return {"differences": differences[:_DRAWN], "undrawn": max(0, len(differences) - _DRAWN)}
 
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 from django.db import DatabaseError, connection
 
@@ -24,7 +23,15 @@ from broker_app import zero
 from broker_app.config import CONFIG_FILE, Config, words
 from broker_app.web.actions import FILE, Actor
 from broker_app.web.files.plan import carry_out, needing_restart, owner_of
-from broker_app.web.files.reloads import APPLIED, REFUSED, UNCHANGED, Reload, shown_error
+from broker_app.web.files.reloads import (
+    APPLIED,
+    REFUSED,
+    UNCHANGED,
+    FilesStatus,
+    FileStatus,
+    Reload,
+    shown_error,
+)
 
 log = logging.getLogger(__name__)
 
@@ -246,7 +253,7 @@ class FileWatcher:
         """The errors of the files as they are now; their former content stays in effect."""
         return self._errors
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> FilesStatus:
         """The files, how they were read, and the reloads, the newest first."""
         return {
             "main": str(self._path),
@@ -262,7 +269,7 @@ class FileWatcher:
             "reloads": [reload.shown() for reload in reversed(tuple(self._reloads))],
         }
 
-    def _shown_file(self, name: str) -> dict[str, Any]:
+    def _shown_file(self, name: str) -> FileStatus:
         file, followed = self._read.get(name), name in self._seen
         seen = self._seen.get(name) if followed or file is None else file.fingerprint.state
         wrong = any(error.file == name for error in self._errors)

@@ -114,7 +114,7 @@ def request_of(event: Event, callback: Callback, attempt: int) -> tuple[Headers,
 
 
 def _structured(event: Event) -> bytes:
-    members: dict[str, Any] = {**event.attributes, "datacontenttype": event.content_type}
+    members: dict[str, object] = {**event.attributes, "datacontenttype": event.content_type}
     if _is_json(event.content_type):
         try:
             members["data"] = json.loads(event.data)

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
@@ -178,7 +178,7 @@ class Notifier:
             return
 
     def _event(self, event_id: str, found: Notification) -> Event:
-        data: dict[str, Any] = {"queue": self._callback.queue, **found.members()}
+        data: dict[str, object] = {"queue": self._callback.queue, **found.members()}
         subject = self._callback.address.lstrip("/")
         return cloud_event.of_json(event_id, ARRIVED_TYPE, self._source, subject, time.time(), data)
 

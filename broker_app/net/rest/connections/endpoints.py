@@ -51,7 +51,7 @@ class ConnectionEndpoints:
             connections.members, {}, limits.max_page, matches=_matches(_texts_of_open),
             sortable=_SORTABLE, sort="number", last="number",
         )  # fmt: skip
-        self._closed: Listing[dict[str, Any]] = Listing(
+        self._closed: Listing[dict[str, object]] = Listing(
             {name: _member(name) for name in connections.members}, {}, limits.max_page,
             matches=_matches(_texts_of_closed), sortable=("number", "user", "since", "closed_at"),
             sort="-closed_at", last="number",
@@ -161,7 +161,7 @@ class ConnectionEndpoints:
         if not is_own(request, session) and not request.access.is_unruled(request.client.identity):
             raise _not_yours()
 
-    def _gone(self, request: Request) -> dict[str, Any]:
+    def _gone(self, request: Request) -> dict[str, object]:
         """The last facts of a connection that has ended. Raises Refused."""
         visit = self._connections.client_events.find(request.name)
         if visit is None or visit.facts is None:
@@ -221,7 +221,7 @@ def _matches(texts: Callable[[Any], Texts]) -> dict[str, Callable[[Any, str], bo
     }
 
 
-def _member(name: str) -> Callable[[dict[str, Any]], Any]:
+def _member(name: str) -> Callable[[dict[str, object]], Any]:
     return lambda facts: facts[name]
 
 

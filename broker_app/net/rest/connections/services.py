@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -159,7 +159,7 @@ class ServiceEndpoints:
             within("/lease_s", body.lease_s, LEAST_LEASE_S, MOST_LEASE_S)
             self._registry.renew(service, body.lease_s)
         given = {"machine": body.machine, "type": body.type}
-        changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        changed: dict[str, object] = {name: value for name, value in given.items() if value is not None}
         if body.events is not None:
             changed["events"] = tuple(body.events)
         if changed or body.active is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 from broker_app.base.refused import Refused
 from broker_app.core.model import Subscription
@@ -50,7 +49,7 @@ class ConsumerEndpoints:
         sessions = self._connections.by_id()
         sees_all = request.access.is_unruled(request.client.identity)
 
-        def row(subscription: Subscription) -> dict[str, Any]:
+        def row(subscription: Subscription) -> dict[str, object]:
             session = sessions.get(subscription.peer.connection)
             if session is not None and not (sees_all or is_own(request, session)):
                 session = None  # rules hide the connections of others

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any
 
 from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
@@ -18,6 +17,7 @@ from broker_app.net.http.streams import MEDIA_TYPE, stream
 from broker_app.net.rest.features.rights import destination_of
 from broker_app.rules.event import BROWSE
 from broker_app.telemetry import Statistics
+from broker_app.telemetry.figures import LatestStatistics
 from broker_app.telemetry.timeseries import History
 
 #: steps of one reply
@@ -96,7 +96,7 @@ class StatsEndpoints:
                 self._whole = latest, _sse(latest)
             yield self._whole[1]
 
-    def _seen_by(self, request: Request) -> dict[str, Any]:
+    def _seen_by(self, request: Request) -> LatestStatistics:
         """The latest figures, of the destinations that the client may browse."""
         latest = self._statistics.latest()
         view = request.access.view(request.client)

@@ -26,6 +26,7 @@ from broker_app.net.rest.destinations.consumers import receivers
 from broker_app.net.rest.destinations.propagation import propagation_of
 from broker_app.rules.event import BROWSE, METHODS
 from broker_app.telemetry import Statistics, health
+from broker_app.telemetry.figures import ConsumerFigures
 from broker_app.telemetry.health import Health
 from broker_app.telemetry.statistics import consumer
 
@@ -119,7 +120,7 @@ class QueueEndpoints:
             if address.startswith("/queue/"):
                 yield queue
 
-    def _facts(self, address: str, *, declared: bool) -> dict[str, Any]:
+    def _facts(self, address: str, *, declared: bool) -> dict[str, object]:
         queue = self._engine_client.engine.broker.destinations.queues.get(address)
         if queue is None and not declared:
             raise Refused("not-found", f"there is no queue {address}; queues are made by their first use")
@@ -198,7 +199,7 @@ class TopicEndpoints:
         address = f"/{TOPIC}/{name}"
         return _with_settings(facts | {"permissions": _rights(request, address)}, self._settings(), address)
 
-    def _facts(self, name: str) -> dict[str, Any]:
+    def _facts(self, name: str) -> dict[str, object]:
         facts = self._listing.row(name)
         if not (facts["consumers"] or facts["named"] or facts["declared"] or name in self.names()):
             raise Refused("not-found", f"the topic {name!r} has neither messages nor subscriptions")
@@ -268,7 +269,7 @@ def _check_states(query: dict[str, str]) -> None:
     several("query/state", query.get("state", health.IDLE).split(","), health.STATES, "state")
 
 
-def _with_settings(facts: dict[str, Any], settings: Destinations, address: str) -> Reply:
+def _with_settings(facts: dict[str, object], settings: Destinations, address: str) -> Reply:
     """The status of a destination with its effective settings. The ETag is that of its own settings."""
     facts["settings"] = {
         name: {"value": value, "source": source}
@@ -284,7 +285,7 @@ def _rights(request: Request, address: str) -> list[str]:
     return [*rights, *([ADMINISTER] if request.access.is_admin(request.client.identity) else [])]
 
 
-def _limits(broker: Broker, address: str) -> dict[str, dict[str, Any]]:
+def _limits(broker: Broker, address: str) -> dict[str, dict[str, object]]:
     """The limits that apply to each broker of a cluster or to all of them, and those of all together."""
     policy, brokers = broker.turn.policies.of(address), broker.cluster_usage.brokers()
     factor = 1 if policy.scope == CLUSTER else brokers
@@ -306,11 +307,11 @@ def _usage(queue: Queue) -> dict[str, int | None]:
     }
 
 
-def _subscriptions(broker: Broker, subscriptions: Iterable[Subscription]) -> list[dict[str, Any]]:
+def _subscriptions(broker: Broker, subscriptions: Iterable[Subscription]) -> list[ConsumerFigures]:
     return [consumer(broker, subscription) for subscription in islice(subscriptions, MAX_SUBSCRIPTIONS)]
 
 
-def _dedup(broker: Broker, address: str) -> dict[str, Any]:
+def _dedup(broker: Broker, address: str) -> dict[str, object]:
     """The number of remembered dedup-ids, and their window, which too many of them shorten."""
     ids, window_ms = broker.publisher.dedup_windows.facts(
         address, broker.turn.now_ms, broker.turn.policies.of(address).dedup_window_ms

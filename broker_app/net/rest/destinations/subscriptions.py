@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
@@ -89,7 +88,7 @@ class Subscriptions:
             request.user if request.access.has_all_rights_of(request.client.identity, request.user) else None
         )
 
-        def look() -> dict[str, Any]:
+        def look() -> dict[str, object]:
             named = self._broker.destinations.named
             fitting = sorted(
                 address
@@ -110,7 +109,7 @@ class Subscriptions:
             raise Refused("not-found", f"there is no durable subscription {name[:100]!r}")
         return named
 
-    def _facts(self, named: NamedSubscription) -> dict[str, Any]:
+    def _facts(self, named: NamedSubscription) -> dict[str, object]:
         queue, terms = named.queue, named.terms
         backlog = queue.depth
         state = OFFLINE if not queue.consumers else STALLED if backlog and not queue.available else ACTIVE

@@ -6,7 +6,7 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.engine.client import EngineClient
@@ -84,7 +84,7 @@ class Tree:
             self._sorted[kind] = now, names
         return names
 
-    async def _item(self, kind: str, level: list[str], branch: Branch) -> dict[str, Any]:
+    async def _item(self, kind: str, level: list[str], branch: Branch) -> dict[str, object]:
         depth, worst = 0, IDLE
         for start in range(branch.start, branch.end, _SLICE):
             for name in level[start : min(start + _SLICE, branch.end)]:

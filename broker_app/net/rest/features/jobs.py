@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -37,7 +36,7 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     op: str | UnsetType = UNSET
     source: str | UnsetType = UNSET
     target: str | None = None
-    filter: str | dict[str, Any] | None = None
+    filter: str | dict[str, object] | None = None
     limit: int | None = None
     rate_per_s: float | None = None
     max_error_ratio: float = 0.2
@@ -171,7 +170,7 @@ class JobEndpoints:
         self._rights.permit_view(request, job)
         return job
 
-    def _planned(self, request: Request, plan: JobPlan) -> dict[str, Any]:
+    def _planned(self, request: Request, plan: JobPlan) -> dict[str, object]:
         preview = self._limits.max_preview_bytes // 16
         rows = [
             message_json.browsed(
@@ -216,7 +215,7 @@ def _accepted(job: Job) -> Reply:
     return json_reply(_shown(job), 202, [(b"location", f"/api/v1/jobs/{job.id}".encode())])
 
 
-def _shown(job: Job) -> dict[str, Any]:
+def _shown(job: Job) -> dict[str, object]:
     counts = {status: job.counts.get(status, 0) for status in STATUSES}
     return {
         "id": job.id,

@@ -11,7 +11,7 @@ from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Handlers
 
 #: returns the status of all origins
-ReadOrigins = Callable[[], list[dict[str, Any]]]
+ReadOrigins = Callable[[], list[dict[str, object]]]
 _SUMS: Final = ("pending", "held", "fetched", "gone", "polls")
 
 
@@ -37,7 +37,7 @@ class OriginEndpoint:
         items = [] if self._origins is None else [self._row(origin) for origin in self._origins()]
         return json_reply({"callback_broker": self._origins is not None, "items": items})
 
-    def _row(self, origin: Mapping[str, Any]) -> dict[str, Any]:
+    def _row(self, origin: Mapping[str, Any]) -> dict[str, object]:
         queues = [
             {**queue, "polls": self._polls(f"/queue/{queue['name']}")}
             for queue in sorted(origin["queues"], key=lambda queue: queue["name"])

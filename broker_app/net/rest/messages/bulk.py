@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
-from typing import Any
 
 import msgspec
 
@@ -220,7 +219,7 @@ def _owner(request: Request) -> Owner:
     return Owner(identity.user, request.access.narrow_token(identity))
 
 
-def _facts(producer: BulkProducer) -> dict[str, Any]:
+def _facts(producer: BulkProducer) -> dict[str, object]:
     return {
         "name": producer.name,
         "user": producer.owner,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -189,7 +189,7 @@ class Settler:
         except Refused as refusal:
             return receipt, refusal
 
-    async def _result(self, one: tuple[str, _Started | Refused]) -> dict[str, Any]:
+    async def _result(self, one: tuple[str, _Started | Refused]) -> dict[str, object]:
         receipt, started = one
         if isinstance(started, Refused):
             return _failed(receipt, started)
@@ -199,7 +199,7 @@ class Settler:
             return _failed(receipt, refusal)
         return {"receipt": receipt}
 
-    async def _together(self, request: Request, receipts: list[str]) -> list[dict[str, Any]]:
+    async def _together(self, request: Request, receipts: list[str]) -> list[dict[str, object]]:
         """Acknowledge in one command what can be; one by one when a lease ends just then."""
         refused: dict[str, Refused] = {}
         tags: dict[str, int] = {}
@@ -220,5 +220,5 @@ class Settler:
         ]
 
 
-def _failed(receipt: str, refusal: Refused) -> dict[str, Any]:
+def _failed(receipt: str, refusal: Refused) -> dict[str, object]:
     return {"receipt": receipt, "error": body_of(refusal)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -137,7 +137,7 @@ class BrokerEndpoints:
             raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
         return order
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self) -> dict[str, object]:
         state, clients = self._state, self._clients()
         refusal = self._restart_refusal()
         return {
@@ -153,7 +153,7 @@ class BrokerEndpoints:
         }
 
 
-def _shown(order: Order | None) -> dict[str, Any] | None:
+def _shown(order: Order | None) -> dict[str, object] | None:
     return order.shown() if order is not None else None
 
 

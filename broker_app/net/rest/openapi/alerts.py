@@ -5,46 +5,24 @@ from __future__ import annotations
 from broker_app.net.rest.node.alerts import MAX_REASON, MAX_SILENT_S
 from broker_app.net.rest.openapi.operations import AFTER, in_path, json_body, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import (
-    OPTIONAL_TIME,
     PAGING,
     TEXT,
-    TIME,
     Json,
     array_of,
     number,
     object_of,
+    of_types,
     ref,
     whole,
 )
 from broker_app.telemetry.alerts.alert import STATES
-from broker_app.telemetry.alerts.condition import CONDITIONS, SEVERITIES
+from broker_app.telemetry.alerts.texts import AlertStatus
 
-_ALERT = object_of(
-    {
-        "id": TEXT,
-        "rule": {**TEXT, "description": "name of the alert rule"},
-        "condition": {"enum": list(CONDITIONS)},
-        "severity": {"enum": list(SEVERITIES)},
-        "subject": {**TEXT, "description": "a destination, a bridge, a client, …"},
-        "state": {"enum": list(STATES)},
-        "detail": {**TEXT, "description": "a sentence"},
-        "value": {"type": "number", "description": "what was found, in the unit of the condition"},
-        "threshold": {"type": "number"},
-        "facts": {"type": "object"},
-        "since": {**TIME, "description": "when it was found first"},
-        "fired_at": TIME,
-        "ended_at": OPTIONAL_TIME,
-        "by": {**TEXT, "description": "who acknowledged or silenced it"},
-        "reason": TEXT,
-        "until": {**OPTIONAL_TIME, "description": "when its silence ends"},
-        "page": {**TEXT, "description": "of the console, below /console/, at that time"},
-    }
-)
 _REASON: Json = {"type": "string", "maxLength": MAX_REASON, "default": ""}
 _ID = in_path("id", "id of the alert")
 
 SCHEMAS: Json = {
-    "Alert": _ALERT,
+    "Alert": of_types(AlertStatus)["AlertStatus"],
     "AlertsPage": object_of({"items": array_of(ref("Alert")), **PAGING}),
     "AlertAcknowledgement": object_of({"reason": _REASON}, required=()),
     "AlertSilence": object_of(

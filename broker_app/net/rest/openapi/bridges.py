@@ -28,7 +28,6 @@ from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
     PAGING,
     TEXT,
-    TIME,
     Json,
     array_of,
     object_of,
@@ -36,7 +35,7 @@ from broker_app.net.rest.openapi.schemas import (
     ref,
     whole,
 )
-from broker_app.telemetry.event_log import KINDS
+from broker_app.telemetry.event_log import KINDS, EventStatus
 from mom_client.storeandforward import MAX_BROKER, MAX_QUEUE
 
 _NAME: Json = {"type": "string", "minLength": 1, "maxLength": MAX_BROKER}
@@ -68,23 +67,7 @@ SCHEMAS: Json = {
     "Nothing": object_of({}),
     "LoggedEventPage": object_of(
         {
-            "items": array_of(
-                object_of(
-                    {
-                        "id": TEXT,
-                        "at": TIME,
-                        "kind": {"enum": list(KINDS)},
-                        "name": {
-                            **TEXT,
-                            "description": "of the bridge or the alert rule, or the files that changed",
-                        },
-                        "event": TEXT,
-                        "code": {**TEXT, "description": "of a trouble; empty where there is none"},
-                        "detail": TEXT,
-                        "facts": {"type": "object"},
-                    }
-                )
-            ),
+            "items": array_of(of_types(EventStatus)["EventStatus"]),
             **PAGING,
         }
     ),

@@ -24,35 +24,15 @@ from broker_app.net.rest.openapi.schemas import (
     array_of,
     number,
     object_of,
+    of_types,
     ref,
     whole,
 )
 from broker_app.net.stomp.connections import MAX_DRAIN_S
 from broker_app.telemetry.client_events import EVENTS, FLAP_S
+from broker_app.telemetry.figures import ConsumerFigures
 
-_CONSUMER_FACTS: Json = {
-    "id": TEXT,
-    "destination": TEXT,
-    "connection": {**OPTIONAL_TEXT, "description": "null for those of the REST interface"},
-    "user": TEXT,
-    "ack": {"enum": ["auto", "client", "client-individual"]},
-    "selector": {**OPTIONAL_TEXT, "description": "null when it takes every message"},
-    "exclusive": BOOLEAN,
-    "active": {**BOOLEAN, "description": "false: stands by for an exclusive consumer"},
-    "priority": {"type": "integer", "description": "of those with credit, the highest are served first"},
-    "credit": COUNT,
-    "unsettled": COUNT,
-    "delivered": {**COUNT, "description": "with repeats"},
-    "acknowledged": COUNT,
-    "returned": COUNT,
-    "waiting": {**COUNT, "description": "messages in its queue"},
-    "since": TIME,
-    "slow_since": {
-        **TIME,
-        "type": ["string", "null"],
-        "description": "it takes nothing, though messages wait",
-    },
-}
+_CONSUMER_FACTS: Json = of_types(ConsumerFigures)["ConsumerFigures"]["properties"]
 _CAME_BY: Json = {
     "client": {**OPTIONAL_TEXT, "description": "its client-id; as what follows, null where it is hidden"},
     "address": OPTIONAL_TEXT,

@@ -7,99 +7,22 @@ from collections.abc import Sequence
 from broker_app.net.rest.openapi.operations import QUEUE, TOPIC, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import (
     COUNT,
-    FULLNESS,
     NAME,
     OPTIONAL_TIME,
-    RATE,
-    SECONDS,
-    STATE,
     TEXT,
     TIME,
     Json,
     array_of,
     object_of,
+    of_types,
     ref,
     whole,
 )
 from broker_app.telemetry import pipeline_store
+from broker_app.telemetry.figures import AllFigures, DestinationFigures, DurationFigures, NodeFigures
 from broker_app.telemetry.node_totals import NODE_LAYOUT
 from broker_app.telemetry.timeseries import COLUMNS
 
-_NODE_FIGURES = object_of(
-    {
-        "name": TEXT,
-        "version": TEXT,
-        "connections": COUNT,
-        "in_rate": RATE,
-        "out_rate": RATE,
-        "published": COUNT,
-        "delivered": COUNT,
-        "discarded": {**COUNT, "description": "messages that were accepted and not kept, of all"},
-        "backlog": {**COUNT, "description": "messages that wait, dead letters not among them"},
-        "unsettled": COUNT,
-        "oldest_s": {**SECONDS, "description": "age of the oldest of the backlog"},
-        "dead": {**COUNT, "description": "dead letters"},
-        "memory_bytes": COUNT,
-        "memory_level": {
-            "enum": ["green", "yellow", "orange", "red"],
-            "description": "how much of the memory for non-persistent messages is used",
-        },
-        "resource_alarm": {
-            "type": ["string", "null"],
-            "description": "why the node takes no messages now: store-full, queue-full, busy",
-        },
-        "blocked_bytes": {**COUNT, "description": "messages that wait for room in full queues"},
-        "journal_bytes": COUNT,
-        "job_bytes": {**COUNT, "description": "files of finished jobs, in addition to the journal"},
-        "destinations": COUNT,
-        "internal_errors": {
-            **COUNT,
-            "description": "faults of the broker itself that were contained; its log has their tracebacks",
-        },
-        "loop_lag_s": {
-            **SECONDS,
-            "description": "by how much the event loop's latest timer was late in the last second",
-        },
-        "loop_lag_1m_s": {**SECONDS, "description": "the same of the last minute"},
-        "loop_blocked_1m_s": {
-            **SECONDS,
-            "description": "the longest that the broker itself held up its event loop in the last minute: "
-            "lag without the time for which it waited for a processor; more than 0.1 s is in the log",
-        },
-        "loop_busy_1m_s": {
-            **SECONDS,
-            "description": "the most processor time that its own thread used at a stretch in the last minute",
-        },
-    }
-)
-_BRIEF_FIGURES = object_of(
-    {
-        "name": {**TEXT, "description": "an address, such as /queue/orders"},
-        "kind": {"enum": ["queue", "topic", "temp-queue"]},
-        "depth": {**COUNT, "description": "messages that wait"},
-        "unsettled": {**COUNT, "description": "messages handed out and not settled"},
-        "delayed": {**COUNT, "description": "messages that are not due yet"},
-        "consumers": COUNT,
-        "in_rate": RATE,
-        "out_rate": RATE,
-        "oldest_s": {**SECONDS, "description": "age of the message that waits longest"},
-    }
-)
-_PERCENTILES = object_of(
-    {
-        **{name: {"type": ["number", "null"], "minimum": 0} for name in ("p50", "p95", "p99")},
-        "samples": COUNT,
-    }
-)
-_FULL_FIGURES: Json = {
-    **_BRIEF_FIGURES["properties"],
-    "state": STATE,
-    **FULLNESS,
-    **dict.fromkeys(("acked_rate", "dead_rate", "expired_rate"), RATE),
-    **dict.fromkeys(("published", "delivered", "acknowledged", "dead", "expired"), COUNT),
-    "wait_s": {**_PERCENTILES, "description": "from arrival to delivery, sampled, of the last minute"},
-    "hold_s": {**_PERCENTILES, "description": "from delivery to acknowledgement, sampled"},
-}
 _PAST_REPLY = json_reply("the past, up to the last second", ref("DestinationStatistics"))
 _WINDOW = [
     parameter("window_s", whole(1, 86_400, 600), "how far back"),
@@ -127,11 +50,12 @@ def _window(columns: Sequence[str]) -> Json:
 
 
 SCHEMAS: Json = {
+    **of_types(NodeFigures, DestinationFigures, AllFigures, DurationFigures),
     "Statistics": object_of(
         {
             "time": TIME,
-            "node": _NODE_FIGURES,
-            "destinations": array_of(_BRIEF_FIGURES, 1000),
+            "node": ref("NodeFigures"),
+            "destinations": array_of(ref("DestinationFigures"), 1000),
             "bridges": {**array_of(ref("BridgeStatus")), "description": "with their flows"},
         }
     ),
@@ -139,8 +63,7 @@ SCHEMAS: Json = {
         {
             "name": NAME,
             "now": {
-                **object_of(_FULL_FIGURES),
-                "type": ["object", "null"],
+                "anyOf": [ref("AllFigures"), {"type": "null"}],
                 "description": "null when it is gone",
             },
             **_window(COLUMNS),
@@ -154,7 +77,7 @@ SCHEMAS: Json = {
             "stored_to": {**OPTIONAL_TIME, "description": "end of the last minute; null without one"},
         }
     ),
-    "NodeStatistics": object_of({"time": TIME, "node": _NODE_FIGURES, **_window(NODE_LAYOUT.columns)}),
+    "NodeStatistics": object_of({"time": TIME, "node": ref("NodeFigures"), **_window(NODE_LAYOUT.columns)}),
 }
 
 PATHS: Json = {

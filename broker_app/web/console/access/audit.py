@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import forms
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -94,7 +92,7 @@ class Filter(forms.Form):
 class AuditPage(AdministratorsPage):
     def get(self, request: HttpRequest) -> HttpResponse:
         form = Filter(request.GET)
-        context: dict[str, Any] = {
+        context: dict[str, object] = {
             "form": form,
             "filtered": any(request.GET.get(name) for name in form.fields),
         }
@@ -122,7 +120,7 @@ class ExportPage(AdministratorsPage):
         return reply
 
 
-def _verdict(request: HttpRequest) -> dict[str, Any]:
+def _verdict(request: HttpRequest) -> dict[str, object]:
     """Return whether the chain is valid; verified only if it is short or the request asks for it."""
     long = AuditEntry.objects.count() > _VERIFIED
     if long and "verify" not in request.GET:

@@ -101,7 +101,7 @@ class RulesTextPage(AdministratorsPage):
         return render(request, "console/rules_text.html", context)
 
 
-def _of_database() -> dict[str, Any]:
+def _of_database() -> dict[str, object]:
     """The rules that do not come from files, in order."""
     filed = set(Entry.objects.filter(kind="rules").exclude(origin="").values_list("key", flat=True))
     return {name: spec for name, spec in RESOURCE_TYPES["rules"].read().items() if name not in filed}

@@ -99,7 +99,7 @@ class Grants:
     def wrong(self) -> bool:
         return any(form.errors for form in self.forms)
 
-    def spec(self) -> list[dict[str, Any]]:
+    def spec(self) -> list[dict[str, object]]:
         """The grants of valid forms."""
         return [form.cleaned_data for form in self._filled()]
 
@@ -140,12 +140,12 @@ class TokensPage(Page):
         )
 
 
-def own_tokens(request: HttpRequest) -> list[dict[str, Any]]:
+def own_tokens(request: HttpRequest) -> list[dict[str, object]]:
     """The tokens of the current user, for templates."""
     return rows_of(Token.objects.filter(owner=_user(request)))
 
 
-def rows_of(tokens: QuerySet[Token]) -> list[dict[str, Any]]:
+def rows_of(tokens: QuerySet[Token]) -> list[dict[str, object]]:
     """Tokens for templates, with whether they have expired."""
     now = timezone.now()
     return [

@@ -60,7 +60,7 @@ class EditPage(ResourceView):
     def sent(self, request: HttpRequest) -> ResourceForm:
         return self.subject.form(request.POST, key=self.resource(request)[0])
 
-    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, object]:
         """The context of the preview for the outcome of a dry run."""
         return {
             "previewed": True,
@@ -86,7 +86,7 @@ class EditPage(ResourceView):
         context = {"subject": self.subject, "form": form, **self.page_context(request), **more}
         return render(request, self.subject.edit_template, context)
 
-    def page_context(self, request: HttpRequest) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest) -> dict[str, object]:
         """The context of the page apart from the form."""
         key, _spec = self.resource(request)
         return {
@@ -117,5 +117,5 @@ class AddPage(EditPage):
         )
         return self.show(request, form)
 
-    def page_context(self, request: HttpRequest) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest) -> dict[str, object]:
         return {"adds": True}

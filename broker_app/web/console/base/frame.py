@@ -101,9 +101,9 @@ class Line(NamedTuple):
     here: bool
 
 
-def frame(request: HttpRequest) -> dict[str, Any]:
+def frame(request: HttpRequest) -> dict[str, object]:
     """The context of every template: the broker and, for authenticated users, the navigation."""
-    known: dict[str, Any] = {"broker_name": settings.MOM.name, "version": VERSION}
+    known: dict[str, object] = {"broker_name": settings.MOM.name, "version": VERSION}
     # Without a node in this process, only its settings are known.
     node = getattr(request, "scope", {}).get("mom.node")
     known["stomp_port"] = (settings.MOM.stomp_port if node is None else node.stomp_port) or ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.http import HttpRequest
 
@@ -13,7 +12,7 @@ from broker_app.web.impact import of_changes
 from broker_app.web.policy_sync import node_of
 
 
-def impact_of(request: HttpRequest, changed: Sequence[Changed]) -> dict[str, Any]:
+def impact_of(request: HttpRequest, changed: Sequence[Changed]) -> dict[str, object]:
     """The impact for templates: past decisions that would change, and connected clients that would lose
     permissions. Empty without a node, and where no rule is changed."""
     node = node_of(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
@@ -94,7 +94,7 @@ class ListPage(ResourceView):
     def _sortable(self) -> Collection[str]:
         return (_NAME, *self.subject.columns) if self.sortable is None else self.sortable
 
-    def row(self, key: str, spec: Spec) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, object]:
         cells = [(label, self.cell(spec, name)) for name, label in self.subject.columns.items()]
         return {"key": key, "spec": spec, "cells": cells}
 
@@ -103,7 +103,7 @@ class ListPage(ResourceView):
         value = spec[name]
         return "" if value in ("", [], {}, None, False) else as_text(value)
 
-    def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, Any]:
+    def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, object]:
         """Additional context for the page of a kind."""
         return {}
 

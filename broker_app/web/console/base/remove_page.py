@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -41,7 +39,7 @@ class RemovePage(ResourceView):
         edit = Edit(self.subject.kind, self.resource(request)[0], None, expected)
         return apply(actor_of(request, request.POST.get("reason", "")), [edit], dry_run=dry_run)
 
-    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, object]:
         """Additional context for the page of a kind."""
         return {}
 

@@ -141,11 +141,11 @@ class BridgesPage(ListPage):
         self.known = {row["name"]: row for row in self.found["bridges"]} if self.found else {}
         return super().get(request)
 
-    def row(self, key: str, spec: Spec) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, object]:
         standing = self.known.get(key)
         return {"key": key, "spec": spec, "bridge": shown_bridge(standing) if standing else None}
 
-    def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, Any]:
+    def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, object]:
         found: ForwardingStatus = self.found or {"bridges": [], "orphans": [], "incoming": []}
         watch = watch_of(self.request)
         incoming = [{**mark, "ago": since(mark["at"])} for mark in found["incoming"]]
@@ -214,7 +214,7 @@ class AddBridge(AddPage):
         ]
         return super().show(request, form, steps=steps, **extra_context)
 
-    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, object]:
         made = outcome.changed[0]
         spec = made.after or {}
         # The port follows from the protocol, which itself is only left out where it is the usual one.

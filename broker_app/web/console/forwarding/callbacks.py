@@ -149,12 +149,12 @@ class CallbacksPage(ListPage):
         self.known = {row["name"]: row for row in found or ()}
         return super().get(request)
 
-    def row(self, key: str, spec: Spec) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, object]:
         status = self.known.get(key)
         shown = shown_callback(status) if status else None
         return {"key": key, "spec": spec, "source": address_of(spec), "callback": shown}
 
-    def extra_context(self, specs: Any) -> dict[str, Any]:
+    def extra_context(self, specs: Any) -> dict[str, object]:
         return {"unknown": self.unknown, "is_callback_broker": settings.MOM.role == CALLBACK}
 
 

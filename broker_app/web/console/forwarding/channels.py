@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -35,7 +35,7 @@ class ChannelsPage(Page):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         report, unknown = _report_of(request)
-        context: dict[str, Any] = {"unknown": unknown}
+        context: dict[str, object] = {"unknown": unknown}
         if report is not None:
             here = next(site for site in report.sites if site.is_here)
             context |= {"report": report, "here": here, "sites": [_shown(site) for site in report.sites]}
@@ -53,7 +53,7 @@ def _report_of(request: HttpRequest) -> tuple[ChannelReport | None, StrPromise |
         return None, refusal.detail
 
 
-def _shown(site: SiteReport) -> dict[str, Any]:
+def _shown(site: SiteReport) -> dict[str, object]:
     """A site for a template, with the words for reasons."""
     return {"site": site, "dropped": _labelled(site.dropped), "failed": _labelled(site.failed)}
 

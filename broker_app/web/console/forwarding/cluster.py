@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -38,7 +36,7 @@ class ClusterPage(AdministratorsPage):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         report, unknown = report_of(request)
-        context: dict[str, Any] = {"unknown": unknown, "command": HOW_TO_MAKE_ONE}
+        context: dict[str, object] = {"unknown": unknown, "command": HOW_TO_MAKE_ONE}
         if report is not None:
             context |= {"cluster": shown(report), "drawing": draw(report), **_consumers(request, report)}
             context |= _orders(report)
@@ -68,14 +66,14 @@ class ClusterPage(AdministratorsPage):
         return redirect("console:cluster")
 
 
-def _orders(report: ClusterReport) -> dict[str, Any]:
+def _orders(report: ClusterReport) -> dict[str, object]:
     """The orders to the cluster that make sense here."""
     may_change = report.keeper_is_here and settings.MOM.cluster_dynamic_keeper
     up = [link.broker for link in report.links if link.state == "up"]
     return {"reloads": settings.MOM.cluster_url is not None, "new_keepers": up if may_change else []}
 
 
-def _consumers(request: HttpRequest, report: ClusterReport) -> dict[str, Any]:
+def _consumers(request: HttpRequest, report: ClusterReport) -> dict[str, object]:
     query = request.GET.get("filter", "").strip()
     wanted = query.casefold().split()
     matching = [one for one in report.interest if all(word in words(one) for word in wanted)]

@@ -100,7 +100,7 @@ def _run(request: HttpRequest) -> PipelineRun:
         raise Http404(refusal.detail) from refusal
 
 
-def _batch(batch: Mapping[str, Any]) -> dict[str, Any]:
+def _batch(batch: Mapping[str, Any]) -> dict[str, object]:
     rows, ms = batch["rows"], batch["ms"]
     return {
         "number": batch["number"],
@@ -111,7 +111,7 @@ def _batch(batch: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _message(row: Mapping[str, Any]) -> dict[str, Any]:
+def _message(row: Mapping[str, Any]) -> dict[str, object]:
     return {**row, "label": MESSAGES[row["state"]], "is_error": row["state"] in reconciliations.DIFFERENCES}
 
 

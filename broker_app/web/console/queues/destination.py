@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -68,7 +68,7 @@ class QueuePage(Page):
             return answer
         return self._drawn(request, name, nature, tabs, "settings", answer)
 
-    def _of_tab(self, request: HttpRequest, tab: str, name: str) -> dict[str, Any]:
+    def _of_tab(self, request: HttpRequest, tab: str, name: str) -> dict[str, object]:
         """The context of a tab that the server renders."""
         match tab:
             case "routing":
@@ -97,7 +97,7 @@ class QueuePage(Page):
         nature: str,
         tabs: dict[str, str | Promise],
         tab: str,
-        more: dict[str, Any],
+        more: dict[str, object],
     ) -> HttpResponse:
         context = {
             "kind": self.kind,
@@ -157,7 +157,7 @@ def takes_dead_letters(name: str) -> bool:
     )
 
 
-def bridge_of(name: str) -> dict[str, Any]:
+def bridge_of(name: str) -> dict[str, object]:
     """The target broker of a store-and-forward queue, and whether a bridge to it is configured."""
     try:
         found = storeandforward.parse(name)

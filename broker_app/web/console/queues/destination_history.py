@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -19,7 +18,7 @@ _PAST = timedelta(days=1)
 MAX_MARKS = 50
 
 
-def marks_of(request: HttpRequest, kind: str, name: str) -> list[dict[str, Any]]:
+def marks_of(request: HttpRequest, kind: str, name: str) -> list[dict[str, object]]:
     """Changes of its settings and of matching patterns: time, label, and for administrators the address of
     the version."""
     found = (
