@@ -10,14 +10,19 @@ from broker_app.core.commands import DeleteQueue
 from broker_app.engine.client import EngineClient
 from broker_app.features.bridge.connection_test import BridgeTrial
 from broker_app.features.bridge.remote import Remote
-from broker_app.features.bridge.status import BridgeEvent, BridgeStatus, ForwardingStatus
-from broker_app.features.callbacks.webhooks.report import CallbackStatus, CallbackTest, Push
+from broker_app.features.callbacks.webhooks.report import CallbackTest, Push
 from broker_app.features.channels.report import ChannelReport
 from broker_app.features.cluster.central_reload import BrokerReload
 from broker_app.features.cluster.client_reports import ListsReport, RebalanceReport, Rebalancing
 from broker_app.features.cluster.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import no_cluster
+from broker_app.net.rest.features.bridge_status import (
+    BridgeEvent,
+    BridgeStatus,
+    ForwardingStatus,
+)
+from broker_app.net.rest.features.callback_status import CallbackStatus
 from broker_app.net.rest.journal.cursor_status import Cursors
 from broker_app.net.rest.node.mirror_status import Mirrors
 from broker_app.node.features.features import Features

@@ -21,8 +21,12 @@ from broker_app.base.reply_types import Seconds, about, one_of
 from broker_app.features.bridge import bridge_errors as troubles
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.framing import LIMITS
+from broker_app.features.bridge.pipe_reports import (
+    AT_LEAST_ONCE,
+    EXACTLY_ONCE,
+    Delivery,
+)
 from broker_app.features.bridge.remote import Remote
-from broker_app.features.bridge.status import AT_LEAST_ONCE, EXACTLY_ONCE, Delivery
 from mom_client.errors import ConnectionLost, Refused
 from mom_client.link import Link
 from mom_client.stomp import AckRun, Frame

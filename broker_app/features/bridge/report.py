@@ -7,7 +7,7 @@ from broker_app.features.bridge import pipe as pipes
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.flow import Flow, Phase
 from broker_app.features.bridge.pipe import Pipe
-from broker_app.features.bridge.status import (
+from broker_app.features.bridge.pipe_reports import (
     FLOW_STATES,
     ErrorReport,
     EventReport,

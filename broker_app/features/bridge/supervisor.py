@@ -16,8 +16,13 @@ from broker_app.core import outcome
 from broker_app.engine import Engine
 from broker_app.features.bridge import report
 from broker_app.features.bridge.pipe import Pipe
+from broker_app.features.bridge.pipe_reports import (
+    EventReport,
+    MarkReport,
+    Orphan,
+    PipeReport,
+)
 from broker_app.features.bridge.remote import Remote
-from broker_app.features.bridge.status import EventReport, MarkReport, Orphan, PipeReport
 from broker_app.features.bridge.timeline import Event, Timeline
 from mom_client import storeandforward
 from mom_client.storeandforward import Forwarded

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from functools import partial
 
 from broker_app.features.bridge.connection_test import try_connection
-from broker_app.features.bridge.status import BridgeStatus, status
 from broker_app.features.bridge.supervisor import Supervisor
 from broker_app.features.bridge.timeline import Event
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.features.bridge_queues import BridgeQueues
+from broker_app.net.rest.features.bridge_status import (
+    BridgeStatus,
+    status,
+)
 from broker_app.net.rest.features.bridges import BridgeEndpoints
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.telemetry.component_health import Component, bridge_components

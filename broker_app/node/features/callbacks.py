@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from broker_app.features.callbacks.webhooks.report import CallbackStatus
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.owner_rights import OwnerRights
 from broker_app.net.policy.policy import Policy
+from broker_app.net.rest.features.callback_status import CallbackStatus, status
 from broker_app.net.rest.features.callbacks import CallbackEndpoints
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.peers.http_client.exchange import Poster
@@ -32,7 +32,7 @@ class CallbackFeature(Feature):
 
     def statuses(self) -> Iterable[CallbackStatus]:
         """The status of all callbacks."""
-        return self.supervisor.reports()
+        return map(status, self.supervisor.reports())
 
     def endpoints(self) -> Handlers:
         """`/callbacks`."""

@@ -12,7 +12,6 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.base.reply_types import Facts
 from broker_app.core.broker import Broker
 from broker_app.telemetry.alerts.alert import FIRING, Alert
-from broker_app.telemetry.callbacks import CallbackTotals
 from broker_app.telemetry.component_health import RUNNING, Component
 from broker_app.telemetry.metrics.families import Collected, Histogram, Labels, Samples
 from broker_app.telemetry.statistics import Statistics, resident_bytes
@@ -287,15 +286,15 @@ def of_components(components: Iterable[Component]) -> Collected:
     yield "mom_components_left_out", _one(len(ordered) - len(shown))
 
 
-def of_callbacks(totals: CallbackTotals) -> Collected:
-    """The callbacks."""
-    yield "mom_callback_pushes_total", _by(totals.pushes)
-    yield "mom_callback_retries_total", _one(totals.retries)
-    yield "mom_callback_push_seconds", {(): Histogram(*totals.durations)}
-    yield "mom_callback_dead_lettered_total", _one(totals.dead_lettered)
-    yield "mom_callback_pending", _one(totals.pending)
-    yield "mom_callback_in_flight", _one(totals.in_flight)
-    yield "mom_callback_breaker_open", _one(totals.open_breakers)
+def of_callbacks(totals: Facts) -> Collected:
+    """The callbacks; `totals` are those of their supervisor."""
+    yield "mom_callback_pushes_total", _by(totals["pushes"])
+    yield "mom_callback_retries_total", _one(totals["retries"])
+    yield "mom_callback_push_seconds", {(): Histogram(*totals["durations"])}
+    yield "mom_callback_dead_lettered_total", _one(totals["dead_lettered"])
+    yield "mom_callback_pending", _one(totals["pending"])
+    yield "mom_callback_in_flight", _one(totals["in_flight"])
+    yield "mom_callback_breaker_open", _one(totals["open_breakers"])
 
 
 def _one(value: float) -> Samples:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from broker_app.features.callbacks.webhooks.callback import Callback
-from broker_app.features.callbacks.webhooks.report import CallbackStatus
+from broker_app.features.callbacks.webhooks.report import CallbackReport
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
 from mom_client import Client
@@ -42,12 +42,12 @@ class Hooks:
         """Have these callbacks and no others."""
         await self.small.change(callbacks={one.name: one for one in callbacks})
 
-    def report(self, name: str = "hook") -> CallbackStatus:
+    def report(self, name: str = "hook") -> CallbackReport:
         found = self.supervisor.report_of(name)
         assert found is not None
         return found
 
-    async def state(self, state: str, name: str = "hook") -> CallbackStatus:
+    async def state(self, state: str, name: str = "hook") -> CallbackReport:
         """The report of a callback when it has this state."""
         await until(lambda: self.report(name)["state"] == state, lambda: self.report(name))
         return self.report(name)

@@ -8,8 +8,9 @@ from typing import Final
 
 from broker_app.features.callbacks.webhooks.push_log import LoggedPush
 from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
-from broker_app.telemetry.callbacks import Durations
 
+#: bounds of buckets in seconds, the pushes in each and in one of all longer ones, and the sum in seconds
+Durations = tuple[tuple[float, ...], tuple[int, ...], float]
 #: upper bounds of the buckets by which pushes are counted, in seconds
 BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 

@@ -13,12 +13,10 @@ from broker_app.features.callbacks.webhooks.breaker import STATES as BREAKER_STA
 from broker_app.features.callbacks.webhooks.callback import DESIRED_STATES, MODES, Callback
 from broker_app.features.callbacks.webhooks.host import PAUSES, Host
 from broker_app.features.callbacks.webhooks.push_log import LoggedPush
-from broker_app.features.callbacks.webhooks.push_totals import PushTotals
+from broker_app.features.callbacks.webhooks.push_totals import Durations, PushTotals
 from broker_app.features.callbacks.webhooks.sender import Attempt
 from broker_app.features.callbacks.webhooks.verdict import ACCEPTED, OUTCOMES
 from broker_app.features.callbacks.webhooks.webhook import STATES, Webhook
-from broker_app.telemetry.callbacks import CallbackTotals
-from broker_app.telemetry.component_health import CALLBACK, HEALTH, health_of
 
 #: headers of a test that are not shown
 _HIDDEN: Final = ("authorization", "webhook-signature")
@@ -54,7 +52,7 @@ class Breaker(TypedDict):
     until: Annotated[Time | None, about("until when nothing is pushed there")]
 
 
-class CallbackStatus(TypedDict):
+class CallbackReport(TypedDict):
     """How a callback stands."""
 
     name: str
@@ -64,7 +62,6 @@ class CallbackStatus(TypedDict):
     mode: Annotated[str, one_of(MODES)]
     desired: Annotated[str, one_of(DESIRED_STATES)]
     state: Annotated[str, one_of(STATES)]
-    health: Annotated[str, one_of(HEALTH), about("whether it works; `state` is what it does at present")]
     reason: Annotated[str, about("why it does not run")]
     breaker: Breaker
     pending: Annotated[Count, about("messages that wait, those in flight too")]
@@ -77,6 +74,18 @@ class CallbackStatus(TypedDict):
     p95_s: Seconds | None
     accepted_at: Annotated[Time | None, about("when a push was accepted last")]
     last: Annotated[Push | None, about("the push that ended last")]
+
+
+class CallbackTotals(TypedDict):
+    """The numbers of all callbacks together, for metrics; `pushes` by outcome."""
+
+    pushes: dict[str, int]
+    retries: int
+    dead_lettered: int
+    durations: Durations
+    pending: int
+    in_flight: int
+    open_breakers: int
 
 
 class SampleRequest(TypedDict):
@@ -107,19 +116,9 @@ class CallbackTest(TypedDict):
     response: SampleResponse | None
 
 
-def of_webhook(webhook: Webhook, broker: Broker) -> CallbackStatus:
+def of_webhook(webhook: Webhook, broker: Broker) -> CallbackReport:
     """A callback: state, breaker of its host, waiting messages, counts of pushes and their times."""
     callback, log = webhook.callback, webhook.log
-    breaker, waiting = of_breaker(webhook.host), pending(callback, broker)
-    health = health_of(
-        CALLBACK,
-        {
-            "state": webhook.state,
-            "failures_in_row": log.failures_in_row,
-            "breaker": breaker,
-            "pending": waiting,
-        },
-    )
     return {
         "name": callback.name,
         "owner": callback.owner,
@@ -128,10 +127,9 @@ def of_webhook(webhook: Webhook, broker: Broker) -> CallbackStatus:
         "mode": callback.mode,
         "desired": callback.desired,
         "state": webhook.state,
-        "health": health,
         "reason": webhook.reason,
-        "breaker": breaker,
-        "pending": waiting,
+        "breaker": of_breaker(webhook.host),
+        "pending": pending(callback, broker),
         "in_flight": webhook.in_flight,
         "pushes": {outcome: log.counts[outcome] for outcome in OUTCOMES},
         "failures_in_row": log.failures_in_row,
@@ -196,15 +194,15 @@ def totals(
     webhooks: list[Webhook], broker: Broker, breakers: dict[str, int], since_start: PushTotals
 ) -> CallbackTotals:
     """The numbers of all callbacks together, for metrics."""
-    return CallbackTotals(
-        pushes=since_start.by_outcome(),
-        retries=since_start.retries,
-        dead_lettered=since_start.dead_lettered,
-        durations=since_start.durations(),
-        pending=sum(pending(one.callback, broker) for one in webhooks),
-        in_flight=sum(one.in_flight for one in webhooks),
-        open_breakers=breakers[OPEN] + breakers[HALF_OPEN],
-    )
+    return {
+        "pushes": since_start.by_outcome(),
+        "retries": since_start.retries,
+        "dead_lettered": since_start.dead_lettered,
+        "durations": since_start.durations(),
+        "pending": sum(pending(one.callback, broker) for one in webhooks),
+        "in_flight": sum(one.in_flight for one in webhooks),
+        "open_breakers": breakers[OPEN] + breakers[HALF_OPEN],
+    }
 
 
 def pending(callback: Callback, broker: Broker) -> int:

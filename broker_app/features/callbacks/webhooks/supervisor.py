@@ -22,12 +22,11 @@ from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.durable_subscription import DurableSubscriptions
 from broker_app.features.callbacks.webhooks.host import Hosts
 from broker_app.features.callbacks.webhooks.push_totals import PushTotals
-from broker_app.features.callbacks.webhooks.report import CallbackStatus, CallbackTest, Push
+from broker_app.features.callbacks.webhooks.report import CallbackReport, CallbackTest, CallbackTotals, Push
 from broker_app.features.callbacks.webhooks.state_file import StateFile
 from broker_app.features.callbacks.webhooks.webhook import Environment, Webhook
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.exchange import Poster
-from broker_app.telemetry.callbacks import CallbackTotals
 
 #: tests at the same time
 MAX_TESTS: Final = 8
@@ -120,12 +119,12 @@ class Supervisor:
 
     # ------------------------------------------------------------------ what operators ask
 
-    def report_of(self, name: str) -> CallbackStatus | None:
+    def report_of(self, name: str) -> CallbackReport | None:
         """The status of a callback; None if it does not exist."""
         webhook = self._webhooks.get(name)
         return None if webhook is None else report.of_webhook(webhook, self._engine.broker)
 
-    def reports(self) -> list[CallbackStatus]:
+    def reports(self) -> list[CallbackReport]:
         """The status of all callbacks, by name."""
         return [
             report.of_webhook(self._webhooks[name], self._engine.broker) for name in sorted(self._webhooks)

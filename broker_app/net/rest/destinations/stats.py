@@ -8,12 +8,14 @@ from functools import partial
 from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
-from broker_app.features.bridge.status import BridgeStatus
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, encode, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.streams import MEDIA_TYPE, stream
+from broker_app.net.rest.features.bridge_status import (
+    BridgeStatus,
+)
 from broker_app.net.rest.features.rights import destination_of
 from broker_app.rules.event import BROWSE
 from broker_app.telemetry import Statistics

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from broker_app.core.why import Reason
-from broker_app.features.bridge.status import Forwarding, PipeReport
+from broker_app.features.bridge.pipe_reports import (
+    Forwarding,
+    PipeReport,
+)
 from mom_client import storeandforward
 
 

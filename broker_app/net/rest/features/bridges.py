@@ -18,19 +18,12 @@ from broker_app.core.destination import parse
 from broker_app.core.offset import address_of
 from broker_app.engine.client import EngineClient
 from broker_app.features.bridge.connection_test import BridgeTrial
-from broker_app.features.bridge.remote import Remote
-from broker_app.features.bridge.status import (
-    BridgeEvent,
-    BridgeStatus,
+from broker_app.features.bridge.pipe_reports import (
     FlowReport,
     Forwarding,
-    ForwardingStatus,
-    Mark,
     PipeReport,
-    shown_event,
-    shown_offset,
-    status,
 )
+from broker_app.features.bridge.remote import Remote
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import busy, invalid
@@ -38,6 +31,15 @@ from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, boolean, whole_number
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
+from broker_app.net.rest.features.bridge_status import (
+    BridgeEvent,
+    BridgeStatus,
+    ForwardingStatus,
+    Mark,
+    shown_event,
+    shown_offset,
+    status,
+)
 from broker_app.rules.event import BROWSE, MANAGE
 from broker_app.telemetry import Statistics
 from mom_client.storeandforward import forwarded

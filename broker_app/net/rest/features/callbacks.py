@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker_app.base.refused import Refused
-from broker_app.features.callbacks.webhooks.report import CallbackStatus, CallbackTest, Push
+from broker_app.features.callbacks.webhooks.report import CallbackReport, CallbackTest, Push
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
@@ -20,6 +20,7 @@ from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.policy.system_rights import public_url
 from broker_app.net.rest.features.bridges import no_such
+from broker_app.net.rest.features.callback_status import CallbackStatus, status
 
 _KIND = "callbacks"
 
@@ -96,12 +97,12 @@ class CallbackEndpoints:
 
     def whole(self) -> list[CallbackStatus]:
         """The status of all callbacks."""
-        return self._callbacks.reports()
+        return [status(report) for report in self._callbacks.reports()]
 
     def one(self, name: str) -> tuple[CallbackStatus, list[Push]] | None:
         """The status of a callback and its last pushes; None if it does not exist."""
         report = self._callbacks.report_of(name)
-        return None if report is None else (report, self._callbacks.pushes_of(name) or [])
+        return None if report is None else (status(report), self._callbacks.pushes_of(name) or [])
 
     async def try_out(self, name: str) -> CallbackTest:
         """Send a sample. Raises Refused."""
@@ -110,7 +111,7 @@ class CallbackEndpoints:
             raise no_such("callback", name, self._policy().callbacks)
         return found
 
-    def _known(self, request: Request) -> CallbackStatus:
+    def _known(self, request: Request) -> CallbackReport:
         """The report of the callback of a request. Raises Refused."""
         report = self._callbacks.report_of(request.name)
         if report is not None and _may(request, report["owner"]):
@@ -130,6 +131,7 @@ def _owns(request: Request, owner: str) -> bool:
     return request.access.has_all_rights_of(request.client.identity, owner)
 
 
-def _shown(request: Request, status: CallbackStatus) -> CallbackStatus:
+def _shown(request: Request, report: CallbackReport) -> CallbackStatus:
     """The status of a callback; its whole URL is for its owner."""
-    return status if _owns(request, status["owner"]) else {**status, "url": public_url(status["url"])}
+    shown = status(report)
+    return shown if _owns(request, report["owner"]) else {**shown, "url": public_url(shown["url"])}

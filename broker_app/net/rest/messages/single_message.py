@@ -17,7 +17,9 @@ from broker_app.core.model import Queue
 from broker_app.core.transfers import GONE, TransferResult
 from broker_app.core.why import Reason, why
 from broker_app.engine.client import EngineClient
-from broker_app.features.bridge.status import Forwarding
+from broker_app.features.bridge.pipe_reports import (
+    Forwarding,
+)
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit

@@ -17,7 +17,10 @@ from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, parse
 from broker_app.core.model import Queue
-from broker_app.features.bridge.status import FlowReport, Forwarding
+from broker_app.features.bridge.pipe_reports import (
+    FlowReport,
+    Forwarding,
+)
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from broker_app.features.bridge.connection_test import BridgeTrial, TrialStep
-from broker_app.features.bridge.status import (
+from broker_app.features.bridge.pipe_reports import (
+    Orphan,
+    OrphanError,
+)
+from broker_app.net.rest.features.bridge_status import (
     BridgeError,
     BridgeEvent,
     BridgeStatus,
     Flow,
     ForwardingStatus,
     Mark,
-    Orphan,
-    OrphanError,
 )
 from broker_app.net.rest.openapi import messages
 from broker_app.net.rest.openapi.operations import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from broker_app.features.callbacks.webhooks.report import (
     Breaker,
-    CallbackStatus,
     CallbackTest,
     Push,
     SampleRequest,
     SampleResponse,
 )
+from broker_app.net.rest.features.callback_status import CallbackStatus
 from broker_app.net.rest.openapi.operations import empty_reply, in_path, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import (
     PAGING,

@@ -13,8 +13,10 @@ from django.utils.translation import gettext as _
 
 from broker_app.base.refused import Refused
 from broker_app.features.bridge.connection_test import LONGEST_S
+from broker_app.features.bridge.pipe_reports import (
+    Orphan,
+)
 from broker_app.features.bridge.remote import DRAINING, PAUSED, RUNNING, Remote
-from broker_app.features.bridge.status import Orphan
 from broker_app.models import Entry
 from broker_app.net.operator_audit import RETRIED, TESTED
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit

@@ -12,7 +12,12 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.base import durations
 from broker_app.base.refused import Refused
 from broker_app.features.bridge.remote import DRAINING, PAUSED
-from broker_app.features.bridge.status import BridgeEvent, BridgeStatus, Flow, ForwardingStatus
+from broker_app.net.rest.features.bridge_status import (
+    BridgeEvent,
+    BridgeStatus,
+    Flow,
+    ForwardingStatus,
+)
 from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of

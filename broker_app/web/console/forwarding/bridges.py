@@ -16,7 +16,9 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base.durations import since
 from broker_app.features.bridge.remote import DESIRED_STATES
-from broker_app.features.bridge.status import ForwardingStatus
+from broker_app.net.rest.features.bridge_status import (
+    ForwardingStatus,
+)
 from broker_app.web.actions import ChangeResult
 from broker_app.web.console.base.edit_page import AddPage, EditPage
 from broker_app.web.console.base.fields import LinesField

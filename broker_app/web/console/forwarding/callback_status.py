@@ -11,7 +11,8 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations
 from broker_app.base.refused import Refused
-from broker_app.features.callbacks.webhooks.report import CallbackStatus, Push
+from broker_app.features.callbacks.webhooks.report import Push
+from broker_app.net.rest.features.callback_status import CallbackStatus
 from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
