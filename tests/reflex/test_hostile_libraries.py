@@ -398,7 +398,6 @@ async def test_a_process_gives_way_even_more_after_failures_until_an_operator_re
 def _more_niceness(broker: FilteringBroker) -> int | None:
     """The niceness of the process of the library, beyond the broker's; None without one."""
     pid = broker.reflexes.libraries()[0]["pid"]
-    assert pid is not None
     try:
         return os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0) if pid else None
     except ProcessLookupError:

@@ -17,11 +17,12 @@ from broker_app.net.asyncapi.part import (
 )
 from broker_app.net.asyncapi.schemas import NOTIFICATION
 from broker_app.net.rest.openapi import leases, messages, stats
-from broker_app.net.rest.openapi.schemas import COUNT, TEXT, Json, object_of, ref
+from broker_app.net.rest.openapi.schemas import COUNT, TEXT, Json, object_of, of_types, ref
+from broker_app.telemetry.figures import DestinationFigures, LatestStatistics, NodeFigures
 
 _PREFIX: Final = "/api/v1"
 _PATHS: Final = {**leases.PATHS, **stats.PATHS}
-_SEEN, _SKIPPED, _STATISTICS = "BrowsedMessage", "Skipped", "StreamedStatistics"
+_SEEN, _SKIPPED, _STATISTICS = "BrowsedMessage", "Skipped", "LatestStatistics"
 
 
 class _Stream(NamedTuple):
@@ -73,15 +74,9 @@ def part(server: str) -> Part:
     schemas = {
         _SEEN: messages.SCHEMAS[_SEEN],
         _SKIPPED: object_of({"count": COUNT}),
-        _STATISTICS: _without_bridges(stats.SCHEMAS["Statistics"]),
+        **of_types(LatestStatistics, NodeFigures, DestinationFigures),
     }
     return Part(dict(_channels(server)), dict(_operations()), events, schemas)
-
-
-def _without_bridges(statistics: Json) -> Json:
-    """The statistics of `GET /stats` as the stream has them."""
-    members = {name: one for name, one in statistics["properties"].items() if name != "bridges"}
-    return object_of(members)
 
 
 def _event(name: str, about: str, schema: str, *, id: bool = False) -> Json:

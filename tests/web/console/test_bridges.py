@@ -88,8 +88,8 @@ class AnsweringNode:
     async def list_bridges(self) -> dict[str, Any]:
         return {"bridges": list(self.known.values()), "orphans": self.orphans, "incoming": self.marks}
 
-    async def find_bridge(self, name: str) -> dict[str, Any] | None:
-        return self.known.get(name)
+    async def find_bridge(self, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+        return (self.known[name], self.known[name]["events"]) if name in self.known else None
 
     async def retry_bridge(self, name: str, queue: str | None) -> bool:
         self.retried.append((name, queue))
