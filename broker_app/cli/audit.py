@@ -80,7 +80,7 @@ def export(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(help="file to write; - is standard output")] = "-",
     *,
-    filters: dict[str, Any],
+    filters: dict[str, object],
 ) -> None:
     """Write entries as JSON lines, oldest first."""
     rest = invocation.of(ctx).rest()

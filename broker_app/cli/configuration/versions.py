@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -68,7 +68,7 @@ def rollback(
 ) -> None:
     """Restore an earlier version. That is a new version, which can be rolled back as well."""
     given = invocation.of(ctx)
-    request: dict[str, Any] = {"to": version}
+    request: dict[str, object] = {"to": version}
     if only is not None:
         kind, slash, name = only.partition("/")
         if not slash:
@@ -91,7 +91,7 @@ def rollback(
     given.output.say(f"this is version {done['version']}")
 
 
-def show_changes(given: Invocation, changes: list[dict[str, Any]]) -> None:
+def show_changes(given: Invocation, changes: list[dict[str, object]]) -> None:
     """Print the changes, or those that would be made."""
     given.output.rows(_CHANGES, changes, whole=is_machine_format(given))
 
@@ -101,7 +101,7 @@ def is_machine_format(given: Invocation) -> bool:
     return given.output.form in ("json", "yaml", "ndjson")
 
 
-def _named(changes: list[dict[str, Any]]) -> str:
+def _named(changes: list[dict[str, object]]) -> str:
     """The first few changes of a version."""
     named = [f"{change['kind']}/{change['name']} {change['action']}" for change in changes[:_NAMED]]
     more = len(changes) - len(named)

@@ -276,7 +276,7 @@ def _client(batch: dict[str, Any], index: int) -> dict[str, Any]:
     return {"client": {name: text for name, text in named._asdict().items() if text}}
 
 
-def _clients(batch: dict[str, Any], content: bytes, start: int, end: int) -> dict[str, Any]:
+def _clients(batch: dict[str, object], content: bytes, start: int, end: int) -> dict[str, object]:
     """The clients of the messages of a record, in their order, if they are known."""
     from broker_app.core import records
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -115,7 +113,7 @@ class TryBridge(APIView):
         return Response(found)
 
 
-def _split(body: dict[str, Any], *more: str) -> tuple[str, Spec, Spec]:
+def _split(body: dict[str, object], *more: str) -> tuple[str, Spec, Spec]:
     """The name, the spec and the secrets of a bridge. `more` are other fields that are allowed."""
     spec: Spec = {field: value for field, value in body.items() if field not in ("name", *more)}
     name = body.get("name")
@@ -130,7 +128,7 @@ def _split(body: dict[str, Any], *more: str) -> tuple[str, Spec, Spec]:
     return name, spec, secrets
 
 
-def _remote(body: dict[str, Any]) -> tuple[Remote, str | None]:
+def _remote(body: dict[str, object]) -> tuple[Remote, str | None]:
     """The connection to test. Raises Refused and ValidationError."""
     name, spec, secrets = _split(body, "queue")
     queue = body.get("queue")

@@ -147,9 +147,9 @@ class Resource(APIView):
         request: Request,
         query: dict[str, str],
         key: str,
-        spec: dict[str, Any],
-        secrets: dict[str, Any],
-        more: dict[str, Any] | None = None,
+        spec: dict[str, object],
+        secrets: dict[str, object],
+        more: dict[str, object] | None = None,
     ) -> Response:
         """The reply to a PUT or PATCH; `more` is shown only this once."""
         before = actions.version_of(self.kind, key)
@@ -175,7 +175,7 @@ class Resource(APIView):
         query: dict[str, str],
         *,
         created: bool,
-        more: dict[str, Any] | None = None,
+        more: dict[str, object] | None = None,
     ) -> Response:
         """The reply to a write; `more` is shown only this once."""
         if boolean(query, "dry_run"):
@@ -224,7 +224,7 @@ class Resource(APIView):
             return etag(row["version"])
         return etag(row["version"], hashlib.blake2s(json.dumps(living).encode(), digest_size=4).hexdigest())
 
-    def _parse(self, key: str, body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _parse(self, key: str, body: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """The spec and the secrets. A body that was read can be sent back: status members are ignored."""
         spec, secrets, of_secrets = {}, {}, SECRETS.get(self.kind, {})
         known = [*SPEC_FIELDS[self.kind], *of_secrets]

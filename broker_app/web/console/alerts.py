@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from django import forms
 from django.http import Http404, HttpRequest
@@ -94,7 +93,7 @@ class AlertsPage(ListPage):
         self.own = self.subject.of.read()
         return {**built_in_rules(), **self.own}
 
-    def row(self, key: str, spec: Spec) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, object]:
         row = super().row(key, spec)
         return {
             **row,
@@ -120,7 +119,7 @@ class EditAlertRule(EditPage):
             raise Http404(f"There is no {self.subject.one} {key[:100]}.")
         return key, spec
 
-    def page_context(self, request: HttpRequest) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest) -> dict[str, object]:
         key, _spec = self.resource(request)
         return {**super().page_context(request), "from_the_start": not version_of(self.subject.kind, key)}
 

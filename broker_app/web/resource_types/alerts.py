@@ -45,7 +45,7 @@ class AlertRules(ResourceType):
 
     def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
         """Missing members have their built-in value, or the default of the condition."""
-        whole: dict[str, Any] = {"pattern": "", "enabled": True, "notify": [], "comment": "", **spec}
+        whole: dict[str, object] = {"pattern": "", "enabled": True, "notify": [], "comment": "", **spec}
         whole.setdefault("condition", key if key in DEFAULT_RULES else "")
         condition = next((one for name, one in CONDITIONS.items() if name == whole["condition"]), None)
         if condition is not None:

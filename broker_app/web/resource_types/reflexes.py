@@ -49,7 +49,7 @@ class Reflexes(ResourceType):
         return {row.name: _spec(row) for row in rows}
 
     def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
-        defaults: dict[str, Any] = {
+        defaults: dict[str, object] = {
             "kind": ARRIVAL,
             "service": "*",
             "event": "*",

@@ -33,7 +33,7 @@ class Rules(ResourceType):
         return {row.name: {name: getattr(row, name) for name in _FIELDS} for row in rows}
 
     def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
-        defaults: dict[str, Any] = {
+        defaults: dict[str, object] = {
             "effect": Rule.ALLOW,
             "conditions": "",
             "users": [],

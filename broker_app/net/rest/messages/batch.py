@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -254,8 +253,8 @@ def _items(body: bytes, most: int) -> Sequence[Item | msgspec.Raw]:
     return items
 
 
-def _errors_of(refused: Refused) -> list[dict[str, Any]]:
+def _errors_of(refused: Refused) -> list[dict[str, object]]:
     """The errors of one item, each with its JSON pointer."""
     unnamed = [{"pointer": "", "detail": refused.detail}]
-    errors: list[dict[str, Any]] = body_of(refused).get("errors", unnamed)
+    errors: list[dict[str, object]] = body_of(refused).get("errors", unnamed)
     return errors

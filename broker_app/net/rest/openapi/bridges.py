@@ -51,8 +51,8 @@ _OF_MARK = [
 ]
 
 SCHEMAS: Json = {
+    "Forwarding": of_types(ForwardingStatus)["ForwardingStatus"],
     **of_types(
-        ForwardingStatus,
         BridgeStatus,
         Flow,
         BridgeError,
@@ -92,7 +92,7 @@ PATHS: Json = {
     "/forwarding": {
         "get": operation(
             "get_forwarding", "How all bridges stand, with their flows; queues without a bridge",
-            {"200": json_reply("bridges", ref("ForwardingStatus"))},
+            {"200": json_reply("bridges", ref("Forwarding"))},
             parameters=[parameter("flows", {**BOOLEAN, "default": True}, "false: only sums")],
         ),
     },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -42,9 +41,9 @@ def _words(denial: Denial) -> str:
     return f"{event.user} {event.right} {event.destination} {denial.reason} {event.address}".casefold()
 
 
-def _row(denial: Denial, positions: dict[str, int]) -> dict[str, Any]:
+def _row(denial: Denial, positions: dict[str, int]) -> dict[str, object]:
     event = denial.event
-    rule: dict[str, Any] = {"effect": "allow", "conditions": conditions_of(event), "users": event.user}
+    rule: dict[str, object] = {"effect": "allow", "conditions": conditions_of(event), "users": event.user}
     if denial.rule in positions:
         # The new rule must precede the one that denies.
         rule["position"] = positions[denial.rule] - 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import forms
 from django.contrib.auth.models import User
 from django.core.validators import validate_ipv46_address
@@ -102,7 +100,7 @@ class ExplainPage(Page):
         if not administrator:
             form.fields["user"].disabled = True
             form.initial["user"] = request.user.get_username()
-        context: dict[str, Any] = {"form": form}
+        context: dict[str, object] = {"form": form}
         if administrator:
             context["users"] = User.objects.order_by("username").values_list("username", flat=True)[:1000]
         if form.is_bound and form.is_valid():
@@ -110,7 +108,7 @@ class ExplainPage(Page):
         return render(request, "console/explain.html", context)
 
 
-def answer(form: Question, rules: Rules, administrator: bool) -> dict[str, Any]:
+def answer(form: Question, rules: Rules, administrator: bool) -> dict[str, object]:
     """The decision of `rules` for a valid form, with its steps, for templates."""
     user = User.objects.filter(username=form.cleaned_data["user"]).first()
     groups = frozenset(user.groups.values_list("name", flat=True)) if user is not None else frozenset()

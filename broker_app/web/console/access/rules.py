@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -124,10 +123,10 @@ class RulesPage(ListPage):
         rules = super().specs()
         return {key: {**spec, "number": number} for number, (key, spec) in enumerate(rules.items(), 1)}
 
-    def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, Any]:
+    def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, object]:
         return {"counted": self.hits is not None, "question": Question(auto_id="ask_%s")}
 
-    def row(self, key: str, spec: Spec) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, object]:
         who = [*spec["users"], *(f"@{group}" for group in spec["groups"])]
         return {
             "key": key,
@@ -144,19 +143,19 @@ class ImpactPreviewMixin(EditPage):
 
     subject = RULES
 
-    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, object]:
         return {
             **super().preview_context(request, outcome),
             **impact_of(request, outcome.changed),
             **_asked(request, outcome),
         }
 
-    def page_context(self, request: HttpRequest) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest) -> dict[str, object]:
         return {**super().page_context(request), "question": _question(request)}
 
 
 class AddRule(ImpactPreviewMixin, AddPage):
-    def page_context(self, request: HttpRequest) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest) -> dict[str, object]:
         return {**super().page_context(request), "is_first": not Rule.objects.exists()}
 
 
@@ -171,7 +170,7 @@ def _question(request: HttpRequest) -> Question:
     return question
 
 
-def _asked(request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
+def _asked(request: HttpRequest, outcome: ChangeResult) -> dict[str, object]:
     """The decision of the rules if they were saved; None without a question."""
     question = _question(request)
     if not request.POST.get("asked-destination") or not question.is_valid():
@@ -184,7 +183,7 @@ class RemoveRule(RemovePage):
     subject = RULES
     template = "console/rule_remove.html"
 
-    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, object]:
         return impact_of(request, outcome.changed)
 
 

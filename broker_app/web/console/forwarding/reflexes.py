@@ -32,7 +32,7 @@ class OptionsField(CodeField):
             return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
         return super().prepare_value(value)
 
-    def clean(self, value: Any) -> dict[str, Any]:
+    def clean(self, value: Any) -> dict[str, object]:
         text = super().clean(value).strip()
         try:
             found = json.loads(text) if text else {}
@@ -138,7 +138,7 @@ class ReflexesPage(ListPage):
         specs = {**of_files, **own}
         return {key: {**spec, "number": number} for number, (key, spec) in enumerate(specs.items(), 1)}
 
-    def row(self, key: str, spec: Spec) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, object]:
         status = self.known.get(key)
         return {
             "key": key,
@@ -148,7 +148,7 @@ class ReflexesPage(ListPage):
             "reflex": shown_reflex(status) if status else None,
         }
 
-    def extra_context(self, specs: Any) -> dict[str, Any]:
+    def extra_context(self, specs: Any) -> dict[str, object]:
         return {"unknown": self.unknown}
 
 

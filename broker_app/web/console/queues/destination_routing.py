@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
@@ -43,7 +43,7 @@ class Permissions(NamedTuple):
     take: Verdict
 
 
-def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, Any]:
+def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, object]:
     """The context of the tab. Users who are not administrators see only themselves."""
     users = User.objects.filter(is_active=True).order_by("username").prefetch_related("groups")
     administrator = is_administrator(request)
@@ -65,7 +65,7 @@ def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, Any]:
     }
 
 
-def _reflexes_of(request: HttpRequest, address: str) -> dict[str, Any]:
+def _reflexes_of(request: HttpRequest, address: str) -> dict[str, object]:
     """The reflexes that see the messages of a destination, in their order."""
     found, unknown = all_reflexes(request, address)
     return {
@@ -95,7 +95,7 @@ def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> 
     return Verdict(decision.allowed, decision.reason, decision.rule.name if decision.rule else "")
 
 
-def _dead_letters(name: str, effective: dict[str, Effective]) -> dict[str, Any]:
+def _dead_letters(name: str, effective: dict[str, Effective]) -> dict[str, object]:
     """The targets of dead letters and expired messages, and the queues whose dead letters are sent here."""
     target = effective["dead_letters"].value or f"{name}{DEAD_SUFFIX}"
     named = DestinationSettings.objects.filter(values__dead_letters=name, address__startswith="/queue/")

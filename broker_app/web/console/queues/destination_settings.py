@@ -91,7 +91,7 @@ class SettingsForm(ResourceForm):
             self.fields[setting.name] = _field(setting)
         self.order_fields([*(name for name in self.fields if name != "reason"), "reason"])
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         given = {name: self.cleaned_data[name] for name in SETTINGS if name in self.cleaned_data}
         return {name: value for name, value in given.items() if value not in (None, "")}
 
@@ -102,7 +102,7 @@ class JsonForm(ResourceForm):
     kind: ClassVar[str] = KIND
     text = CodeField(rows=14, label="JSON")
 
-    def clean_text(self) -> dict[str, Any]:
+    def clean_text(self) -> dict[str, object]:
         try:
             spec = json.loads(self.cleaned_data["text"] or "{}")
         except ValueError as error:
@@ -111,8 +111,8 @@ class JsonForm(ResourceForm):
             raise ValidationError(_('Enter a JSON object such as {"max_messages": 1000}.'))
         return spec
 
-    def spec(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.cleaned_data["text"]
+    def spec(self) -> dict[str, object]:
+        found: dict[str, object] = self.cleaned_data["text"]
         return found
 
     def field_of(self, pointer: str) -> str:
@@ -147,11 +147,11 @@ class SettingsView:
         self.address = f"/{kind}/{name}"
         self.as_json = request.GET.get("as") == "json"
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> dict[str, object]:
         """The context of the page for a GET."""
         return self._drawn(self._blank())
 
-    def sent(self) -> dict[str, Any] | HttpResponse:
+    def sent(self) -> dict[str, object] | HttpResponse:
         """The context of the page for a submitted form, or a redirect when it was saved."""
         form = self._form(self.request.POST)
         if not form.is_valid():
@@ -176,7 +176,7 @@ class SettingsView:
             return redirect(f"{self.request.path}?{self.request.GET.urlencode()}")
         return self._drawn(form)
 
-    def _conflict(self, form: ResourceForm, submitted: Mapping[str, Any], version: int) -> dict[str, Any]:
+    def _conflict(self, form: ResourceForm, submitted: Mapping[str, Any], version: int) -> dict[str, object]:
         """Show a conflict: the author of the other change, and the current values next to the submitted
         ones."""
         last = ChangedObject.objects.filter(kind=KIND, key=self.address).select_related("change").last()
@@ -204,7 +204,7 @@ class SettingsView:
             return self._form(spec={"text": text}, version=version)
         return self._form(spec=spec, version=version)
 
-    def _drawn(self, form: ResourceForm, **more: Any) -> dict[str, Any]:
+    def _drawn(self, form: ResourceForm, **more: Any) -> dict[str, object]:
         origin = Entry.objects.filter(kind=KIND, key=self.address).values_list("origin", flat=True).first()
         base = {"name": self.name, "tab": "settings"}
         return {
