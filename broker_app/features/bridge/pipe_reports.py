@@ -1,4 +1,4 @@
-"""What bridges report: for the API, pages and system topics. Times are ms since 1970."""
+"""Reports of bridges: for the API, pages and system topics. Times are ms since 1970."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class MarkReport(TypedDict):
 
 
 class OrphanError(TypedDict):
-    """Why a queue waits for a bridge."""
+    """The reason why a queue waits for a bridge."""
 
     code: str
     detail: str

@@ -53,7 +53,7 @@ class Breaker(TypedDict):
 
 
 class CallbackReport(TypedDict):
-    """How a callback stands."""
+    """The state of a callback, its pushes, and the breaker of its host."""
 
     name: str
     owner: str
@@ -98,7 +98,7 @@ class SampleRequest(TypedDict):
 
 
 class SampleResponse(TypedDict):
-    """What a receiver has answered to a test."""
+    """The answer of a receiver to a test."""
 
     status: HttpStatus
     headers: dict[str, str]

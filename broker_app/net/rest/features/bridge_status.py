@@ -60,7 +60,7 @@ class Flow(Sums):
 
 
 class BridgeStatus(Sums):
-    """How a bridge stands; without its flows where they are not wanted."""
+    """The state of a bridge; without its flows where they are not wanted."""
 
     name: str
     address: Annotated[str, about("of the remote broker, without credentials")]

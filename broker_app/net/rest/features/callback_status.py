@@ -10,7 +10,7 @@ from broker_app.telemetry.component_health import CALLBACK, HEALTH, health_of
 
 
 class CallbackStatus(CallbackReport):
-    """How a callback stands."""
+    """The state of a callback with its health."""
 
     health: Annotated[str, one_of(HEALTH), about("whether it works; `state` is what it does at present")]
 

@@ -21,7 +21,7 @@ LostPositions = TypedDict("LostPositions", {"from": Count, "to": Count})
 
 
 class Cursor(TypedDict):
-    """How far a reader of the journal is."""
+    """The progress of a reader of the journal."""
 
     name: str
     position: Annotated[Count, about("everything before it was read")]

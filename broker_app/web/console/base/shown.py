@@ -1,4 +1,4 @@
-"""What pages pass to their templates, which alone read it."""
+"""The type of what pages pass to their templates, which alone read it."""
 
 from __future__ import annotations
 
