@@ -309,9 +309,10 @@ class Pause:
 
 @dataclass(slots=True)
 class Resume:
-    """Deliver to a paused peer again."""
+    """Deliver to a paused peer again; `left`: to these of its subscriptions, the others were served."""
 
     peer: Peer
+    left: Sequence[Subscription] = ()
 
 
 @dataclass(slots=True)

@@ -445,32 +445,46 @@ class Subscriptions:
         self._turn.emit_consumer(ConsumerSlow(subscription, detail))
         self.end(subscription, keep_unsettled=False)
 
-    def pause(self, command: c.Pause) -> None:
-        """Deliver nothing more to a peer until it resumes."""
-        peer = command.peer
-        peer.paused = True
-        for subscription in list(peer.subscriptions.values()):
+    def pause(self, command: c.Pause) -> c.Pause | None:
+        """Deliver nothing more to a peer until it resumes. Returns the command again when the deadline has
+        passed before all of its subscriptions were served no longer."""
+        command.peer.paused = True
+        served = [
+            subscription
+            for subscription in command.peer.subscriptions.values()
+            if subscription.available or subscription.fanout_group is not None
+        ]
+        at = 0
+        for at, subscription in enumerate(self._turn.deadline.each(iter(served)), 1):
             self._consumers.make_unavailable(subscription)
             if subscription.fanout_group is not None:
                 self._topic_delivery.serve_singly(subscription, parse(subscription.address))
+        return command if at < len(served) else None
 
-    def resume(self, command: c.Resume) -> None:
-        """Deliver to a peer again."""
+    def resume(self, command: c.Resume) -> c.Resume | None:
+        """Deliver to a peer again. Returns the rest when the deadline has passed."""
         peer = command.peer
         peer.paused = False
-        for subscription in peer.subscriptions.values():
+        left = command.left or list(peer.subscriptions.values())
+        at = 0
+        for at, subscription in enumerate(self._turn.deadline.each(iter(left)), 1):
+            if subscription.ended:
+                continue
             self._consumers.make_available(subscription)
             if is_fanned_out(subscription) and subscription.fanout_group is None:
                 self._topic_delivery.serve_together(subscription, parse(subscription.address))
+        return c.Resume(peer, left[at:]) if at < len(left) else None
 
     def end_all(self, peer: Peer) -> bool:
         """End all that a connection has: deliveries, subscriptions, temporary queues. Returns False if
         something is left when the deadline has passed."""
-        if not peer.paused:  # nothing more is delivered to it, whatever is returned below
-            peer.paused = True
-            for subscription in peer.subscriptions.values():
-                self._consumers.make_unavailable(subscription)
         deadline = self._turn.deadline
+        peer.paused = True  # nothing more is delivered to it, whatever is returned below
+        served = [subscription for subscription in peer.subscriptions.values() if subscription.available]
+        for subscription in deadline.each(iter(served)):
+            self._consumers.make_unavailable(subscription)
+        if served and served[-1].available:
+            return False
         for tag in deadline.each(iter(list(peer.unsettled))):
             subscription, message = peer.unsettled.pop(tag)
             self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)

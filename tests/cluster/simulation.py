@@ -79,7 +79,8 @@ class Side:
     def carry(self) -> None:
         """Have one frame arrive at the other end."""
         other = self.peer
-        for frame in other._reader.feed(self.wire.popleft()):
+        other._reader.add(self.wire.popleft())
+        for frame in other._reader:
             match frame:
                 case f.Deliver():
                     other.queues.deliver(frame)

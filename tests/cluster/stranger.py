@@ -33,7 +33,8 @@ class Stranger:
         async with asyncio.timeout(patient(20)):
             while data := await self.reader.read(1 << 16):
                 self.received += data
-                if found := list(self._frames.feed(data)):
+                self._frames.add(data)
+                if found := list(self._frames):
                     return found
         return []
 

@@ -31,7 +31,9 @@ def delivery(id: bytes = b"id-1", tag: int = 1, time_ms: int = 1) -> f.RemoteDel
 
 def received(frame: f.Deliver) -> f.Deliver:
     """A frame as the other end of a link reads it."""
-    (found,) = f.Reader(f.USUAL_BYTES).feed(f.encode(frame))
+    reader = f.Reader(f.USUAL_BYTES)
+    reader.add(f.encode(frame))
+    (found,) = reader
     assert isinstance(found, f.Deliver)
     return found
 

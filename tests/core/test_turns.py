@@ -156,6 +156,23 @@ def test_a_long_queue_is_delivered_in_several_turns_and_other_queues_are_not_las
     assert modest.peer in first.touched
 
 
+def test_a_session_with_many_subscriptions_pauses_resumes_and_ends_in_several_turns() -> None:
+    stage = Stage()
+    slow, other = stage.client(), stage.client()
+    for number in range(200):
+        stage.decide(c.Subscribe(slow.peer, f"q{number}", f"/queue/{number}", credit=1))
+    for number in range(200, 300):
+        stage.decide(c.Subscribe(slow.peer, f"t{number}", f"/topic/{number}"))
+    assert len(turns(stage, c.Pause(slow.peer))) > 5
+    stage.decide(other.sending("/queue/7", b"x"), other.sending("/topic/207", b"y"))
+    assert slow.got == []
+    assert len(turns(stage, c.Resume(slow.peer))) > 5
+    assert sorted(message.body for _, _, message in slow.got) == [b"x", b"y"]
+    assert stage.queue("/queue/8").available
+    assert len(turns(stage, c.Pause(slow.peer), c.Disconnect(slow.peer))) > 10
+    assert not slow.peer.subscriptions
+
+
 def test_a_session_with_many_subscriptions_and_deliveries_ends_in_several_turns() -> None:
     stage = Stage()
     leaving, other = stage.client(), stage.client()

@@ -338,36 +338,40 @@ def encode(frame: Frame) -> bytearray:
 
 
 class Reader:
-    """Takes frames out of what was received. `most` is the largest frame that is accepted, in bytes."""
+    """The frames in what was received, each once: an iterator that ends at one which is not complete, and
+    goes on when more was added. `most` is the largest frame that is accepted, in bytes."""
 
     def __init__(self, most: int = FIRST_BYTES) -> None:
         self.most = most
         self._buffer = bytearray()
+        #: bytes of the buffer whose frames were read
+        self._read = 0
 
-    def feed(self, data: bytes | bytearray) -> Iterator[Frame]:
-        """The frames that are complete. Raises Refused("protocol-error") for others than a broker sends."""
-        buffer = self._buffer
-        buffer += data
-        start = 0
-        try:
-            while len(buffer) - start >= _LENGTH.size:
-                (length,) = _LENGTH.unpack_from(buffer, start)
-                if length > self.most:
-                    raise Refused(
-                        "protocol-error", f"a frame of {length} bytes came; {self.most} are allowed"
-                    )
-                end = start + _LENGTH.size + length
-                if len(buffer) < end:
-                    break
+    def __iter__(self) -> Iterator[Frame]:
+        return self
+
+    def add(self, data: bytes | bytearray) -> None:
+        """Add what was received."""
+        self._buffer += data
+
+    def __next__(self) -> Frame:
+        """The next frame. Raises Refused("protocol-error") for others than a broker sends."""
+        buffer, begin = self._buffer, self._read + _LENGTH.size
+        if len(buffer) >= begin:
+            (length,) = _LENGTH.unpack_from(buffer, self._read)
+            if length > self.most:
+                raise Refused("protocol-error", f"a frame of {length} bytes came; {self.most} are allowed")
+            end = begin + length
+            if len(buffer) >= end:
+                self._read = end
                 try:
-                    with memoryview(buffer) as view, view[start + _LENGTH.size : end] as content:
-                        frame = _decoded(content)
+                    with memoryview(buffer) as view, view[begin:end] as content:
+                        return _decoded(content)
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                     raise Refused("protocol-error", f"a frame cannot be read: {error}") from None
-                start = end
-                yield frame
-        finally:
-            del buffer[:start]
+        del buffer[: self._read]
+        self._read = 0
+        raise StopIteration
 
 
 def _decoded(content: memoryview) -> Frame:

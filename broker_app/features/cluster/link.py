@@ -7,6 +7,7 @@ import socket
 import time
 from typing import Final, Protocol, cast
 
+from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.engine import Engine
@@ -79,6 +80,7 @@ class Link(asyncio.Protocol):
         self.dials = dials
         self._most_bytes = most_bytes
         self._reader = f.Reader()
+        self._turn = Deadline(time.monotonic)
         self._handshake = Handshake(secret, dials=dials, send=self.send)
         self._transport: asyncio.Transport
         self._deadline: asyncio.TimerHandle | None = None
@@ -116,16 +118,26 @@ class Link(asyncio.Protocol):
         self._handshake.begin()
 
     def data_received(self, data: bytes) -> None:
+        self._reader.add(data)
+        if not self._is_paused:
+            self._take_frames()
+
+    def _take_frames(self) -> None:
+        """Take the frames that have come, as many as there is time for in a turn of the loop."""
         self._heard = time.monotonic()
+        self._turn.begin(self._heard)
         try:
-            for frame in self._reader.feed(data):
+            for frame in self._reader:
+                self._receive(frame)
                 if self.is_closed:
                     return
-                self._receive(frame)
-            if self.is_up and not self._is_paused and self._must_wait():
-                self._is_paused = True
-                self._transport.pause_reading()
+                if self._turn.passed:
+                    asyncio.get_running_loop().call_soon(self.writable)
+                    self._pause_reading()
+                    return
+            if self.is_up and self._must_wait():
                 self._engine.notify_when_writable(self)
+                self._pause_reading()
         except Refused as refusal:
             self.close(refusal)
         except Exception as error:
@@ -136,12 +148,18 @@ class Link(asyncio.Protocol):
         must_wait = self._engine.must_wait
         return must_wait(self.consumers.peer) or must_wait(self.queues.peer)
 
+    def _pause_reading(self) -> None:
+        self._is_paused = True
+        self._transport.pause_reading()
+
     def writable(self) -> None:
-        """Read on: the engine has room."""
-        self._is_paused = False
-        if not self.is_closed:
-            self._heard = time.monotonic()  # nothing was read meanwhile
+        """Read on: the engine has room, or others were served."""
+        if self.is_up and self._must_wait():
+            self._engine.notify_when_writable(self)
+        elif not self.is_closed:
+            self._is_paused = False
             self._transport.resume_reading()
+            self._take_frames()
 
     def pause_writing(self) -> None:
         if self.is_up:
