@@ -24,6 +24,9 @@ WAIT_MS: Final = 0.1
 #: the same across a link of a cluster, and at least: acknowledgements take two more turns of two brokers
 ACROSS_WAIT_MS: Final = 0.3
 ACROSS_MS: Final = 20
+#: the part of them with which producers are still paced after that time. It is only across a link that
+#: consumers get on less evenly: what they acknowledge comes in frames, and may wait for two brokers
+ACROSS_ENOUGH: Final = 0.5
 #: ms without pacing after consumers have not got on within that time: at first, and after further times
 FREE_MS: Final = 100
 MOST_FREE_MS: Final = 10_000
@@ -32,14 +35,20 @@ MOST_FREE_MS: Final = 10_000
 class Pace:
     """The pace of a queue."""
 
-    __slots__ = ("free_ms", "free_until_ms", "until_acked", "until_ms", "waiting")
+    __slots__ = ("free_ms", "free_until_ms", "from_acked", "until_acked", "until_ms", "waiting")
 
     def __init__(self) -> None:
         #: the producers that wait, until so many messages were acknowledged, or this time
         self.waiting: set[Peer] = set()
         self.until_acked = self.until_ms = 0.0
+        #: messages that had been acknowledged when the first of them began to wait
+        self.from_acked = 0
         #: when producers wait again, and how long they do not after the next time in vain
         self.free_until_ms, self.free_ms = 0, FREE_MS
+
+    def is_enough(self, acked: int) -> bool:
+        """Return whether consumers across a link get on quickly enough to wait for them again."""
+        return acked - self.from_acked >= ACROSS_ENOUGH * (self.until_acked - self.from_acked)
 
     def waited_in_vain(self, now_ms: int) -> None:
         """Let producers be for a while, each time for longer."""
@@ -71,7 +80,7 @@ class PacedProducers:
             return
         if queue not in self.queues:
             self.queues[queue] = pace
-            pace.until_acked = queue.counters.acked
+            pace.until_acked = pace.from_acked = queue.counters.acked
             pace.until_ms = now_ms + (ACROSS_MS if queue.remote_consumers else 1)
         pace.until_acked += ACKED * count
         pace.until_ms += (ACROSS_WAIT_MS if queue.remote_consumers else WAIT_MS) * count
@@ -87,7 +96,8 @@ class PacedProducers:
             if queue.depth > SHORT and queue.counters.acked < pace.until_acked:
                 if now_ms < pace.until_ms:
                     continue
-                pace.waited_in_vain(now_ms)
+                if not (queue.remote_consumers and pace.is_enough(queue.counters.acked)):
+                    pace.waited_in_vain(now_ms)
             else:
                 pace.free_ms = FREE_MS
             for peer in pace.waiting:

@@ -87,6 +87,24 @@ def test_across_a_link_a_producer_waits_for_acknowledgements_that_come_later(sta
     assert not producer.throttled
 
 
+def test_across_a_link_a_producer_waits_again_when_half_of_what_it_waited_for_came(stage: Stage) -> None:
+    producer, there = stage.client(), stage.client("another broker")
+    for _ in range(4 * SHORT // WINDOW):
+        send(producer)
+    producer.peer.connection = "1"
+    there.subscribe(Q, credit=WINDOW, remote=True)
+    for _ in range(5):
+        send(producer)
+        assert producer.throttled
+        there.settle(*there.tags)
+        stage.pass_time(60)
+        assert not producer.throttled
+    send(producer)
+    stage.pass_time(60)
+    send(producer)
+    assert not producer.throttled, "nothing was acknowledged: it is let be for a while"
+
+
 def test_a_producer_that_consumes_as_well_never_waits(stage: Stage) -> None:
     client = stage.client()
     client.peer.connection = "1"
