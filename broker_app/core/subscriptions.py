@@ -454,36 +454,36 @@ class Subscriptions:
             for subscription in command.peer.subscriptions.values()
             if subscription.available or subscription.fanout_group is not None
         ]
-        at = 0
-        for at, subscription in enumerate(self._turn.deadline.each(iter(served)), 1):
+        left = iter(served)
+        for subscription in self._turn.deadline.each(left):
             self._consumers.make_unavailable(subscription)
             if subscription.fanout_group is not None:
                 self._topic_delivery.serve_singly(subscription, parse(subscription.address))
-        return command if at < len(served) else None
+        return command if next(left, None) is not None else None
 
     def resume(self, command: c.Resume) -> c.Resume | None:
         """Deliver to a peer again. Returns the rest when the deadline has passed."""
         peer = command.peer
         peer.paused = False
-        left = command.left or list(peer.subscriptions.values())
-        at = 0
-        for at, subscription in enumerate(self._turn.deadline.each(iter(left)), 1):
+        left = iter(command.left or list(peer.subscriptions.values()))
+        for subscription in self._turn.deadline.each(left):
             if subscription.ended:
                 continue
             self._consumers.make_available(subscription)
             if is_fanned_out(subscription) and subscription.fanout_group is None:
                 self._topic_delivery.serve_together(subscription, parse(subscription.address))
-        return c.Resume(peer, left[at:]) if at < len(left) else None
+        rest = list(left)
+        return c.Resume(peer, rest) if rest else None
 
     def end_all(self, peer: Peer) -> bool:
         """End all that a connection has: deliveries, subscriptions, temporary queues. Returns False if
         something is left when the deadline has passed."""
         deadline = self._turn.deadline
         peer.paused = True  # nothing more is delivered to it, whatever is returned below
-        served = [subscription for subscription in peer.subscriptions.values() if subscription.available]
-        for subscription in deadline.each(iter(served)):
+        served = iter([one for one in peer.subscriptions.values() if one.available])
+        for subscription in deadline.each(served):
             self._consumers.make_unavailable(subscription)
-        if served and served[-1].available:
+        if next(served, None) is not None:
             return False
         for tag in deadline.each(iter(list(peer.unsettled))):
             subscription, message = peer.unsettled.pop(tag)
