@@ -76,7 +76,8 @@ class Origin:
         _release(message)
         if message.origin_tag and not self.ended:
             self.acked.append(message.origin_tag)
-            self._schedule_flush(self.peer)
+            if not self.peer.touched:
+                self._schedule_flush(self.peer)
         return message.origin_tag > 0
 
     def give_back(self, message: RemoteMessage) -> None:

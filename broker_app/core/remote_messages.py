@@ -53,9 +53,10 @@ class RemoteMessages:
         origin, turn = command.origin, self._turn
         if origin.ended:
             return
+        now_ms, next_position = turn.now_ms, turn.transient_position
         for message in command.messages:
-            message.position = turn.transient_position()
-            message.arrived_ms = turn.now_ms
+            message.position = next_position()
+            message.arrived_ms = now_ms
         queue = self._queue(command.address)
         if queue is None or not _has_local(queue):
             for message in command.messages:
@@ -82,23 +83,24 @@ class RemoteMessages:
 
     def dispatch(self, queue: Queue) -> None:
         """Deliver what waits in a queue to local consumers with credit."""
-        waiting = queue.remote
+        waiting, before = queue.remote, queue.counters.delivered
         assert waiting is not None
         if queue.selective is None:
             available = queue.available
             for at in count(1):
-                subscription = _first_local(available) if waiting else None
+                subscription = available.first if waiting else None
+                if subscription is not None and subscription.remote:
+                    subscription = _first_local(available)
                 if subscription is None:
                     break
                 if at % _HANDED_OVER == 0 and self._turn.deadline.passed:
                     self._store.mark_dirty(queue)
                     break
-                message = waiting.popleft()
-                group = queue.group_of(message)
-                if group:
-                    waiting.appendleft(message)
+                message = waiting[0]
+                if message.envelope.options is not None and queue.group_of(message):
                     self._selective.keep_groups(queue)
                     break
+                waiting.popleft()
                 if available.first is subscription:
                     available.first = subscription.next
                 else:
@@ -106,6 +108,10 @@ class RemoteMessages:
                 self._hand_over(queue, subscription, message)
         if queue.selective is not None:
             self._dispatch_selectively(queue, waiting)
+        delivered = queue.counters.delivered - before
+        self._turn.counters["delivered"] += delivered
+        if queue.is_of_topic:
+            self._turn.counters["delivered_of_topics"] += delivered
         if not waiting:
             self._emptied(queue)
 
@@ -143,11 +149,12 @@ class RemoteMessages:
             peer.unsettled[tag] = (subscription, message)
             subscription.unsettled += 1
             queue.unsettled += 1
+            size = len(message.body)
             queue.remote_unsettled += 1
-            queue.remote_bytes += len(message.body)
+            queue.remote_bytes += size
             message.holding = queue
             if queue.limit_usage is not None:
-                queue.limit_usage.bytes += len(message.body)
+                queue.limit_usage.bytes += size
             if queue.account is not None:
                 queue.account.keep(message.size)
             if subscription.lease_ms:
@@ -157,13 +164,11 @@ class RemoteMessages:
                 subscription.available = False
         subscription.delivered_directly += 1
         queue.counters.delivered += 1
-        turn.counters["delivered"] += 1
         if message.attempts:
             turn.counters["redelivered"] += 1
-        if queue.is_of_topic:
-            turn.counters["delivered_of_topics"] += 1
         peer.deliveries.append((subscription, tag, message))
-        turn.schedule_flush(peer)
+        if not peer.touched:
+            turn.schedule_flush(peer)
 
     # ------------------------------------------------------------------ what goes back
 
@@ -224,7 +229,4 @@ def _has_local(queue: Queue) -> bool:
 
 def _first_local(available: Rotation) -> Subscription | None:
     """The first consumer with credit that is of this broker."""
-    first = available.first
-    if first is None or not first.remote:
-        return first
     return next((subscription for subscription in available if not subscription.remote), None)

@@ -34,6 +34,7 @@ MOST_CHANGED: Final = 200
 MOST_SHOWN: Final = 1_000
 _LENGTH = struct.Struct("!I")
 _Count = Annotated[int, msgspec.Meta(ge=0)]
+_Id = Annotated[bytes, msgspec.Meta(min_length=1, max_length=200)]
 #: milliseconds since 1970
 _Time = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
@@ -211,7 +212,7 @@ class RemoteDelivery(msgspec.Struct, array_like=True, gc=False):
     attempts: _Count
     time_ms: _Time
     expires_ms: _Time
-    id: bytes
+    id: _Id
     body: bytes
 
 

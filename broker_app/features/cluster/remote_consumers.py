@@ -13,7 +13,7 @@ from typing import Final
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, is_reserved, is_topic
-from broker_app.core.message import Envelope, Message
+from broker_app.core.message import Envelope
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
@@ -230,15 +230,20 @@ class RemoteConsumers(InnerReceiver):
         envelopes: dict[Envelope, int] = {}
         shared: list[f.SharedEnvelope] = []
         messages: list[f.RemoteDelivery] = []
-        size = 0
-        id_of = self._engine.broker.turn.ids.of
+        size = held = number = 0
+        id_of, sizes = self._engine.broker.turn.ids.of, self._bytes
+        last: Subscription | None = None
         for subscription, tag, message in deliveries:
+            if subscription is not last:
+                last, number = subscription, int(subscription.id)
             id = id_of(message)
             if not tag and self._topics > 1 and self._is_known(id):
                 continue
             envelope, body = message.envelope, message.body
             index = envelopes.get(envelope)
-            more = len(body) if index is not None else len(body) + _bytes_of(envelope)
+            more = length = len(body)
+            if index is None:
+                more += _bytes_of(envelope)
             if messages and size + more > f.USUAL_BYTES:  # a large one has a frame of its own
                 self._send_messages(shared, messages)
                 envelopes, shared, messages, size, index = {}, [], [], 0, None
@@ -247,13 +252,14 @@ class RemoteConsumers(InnerReceiver):
                 shared.append(_shared(envelope))
             messages.append(
                 f.RemoteDelivery(
-                    *(int(subscription.id), tag, index, message.attempts),
-                    *(message.time_ms, message.expires_ms, id, body),
+                    number, tag, index, message.attempts, message.time_ms, message.expires_ms, id, body
                 )
             )
             if tag:
-                self._hold(tag, message)
+                sizes[tag] = length = max(_LEAST_BYTES, length)
+                held += length
             size += more + f.DELIVERY_BYTES
+        self._under_way += held
         if messages:
             self._send_messages(shared, messages)
         self._check_room()
@@ -261,11 +267,6 @@ class RemoteConsumers(InnerReceiver):
     def _send_messages(self, shared: list[f.SharedEnvelope], messages: list[f.RemoteDelivery]) -> None:
         self.sent += len(messages)
         self._send(f.Deliver(shared, messages))
-
-    def _hold(self, tag: int, message: Message) -> None:
-        size = max(_LEAST_BYTES, len(message.body))
-        self._bytes[tag] = size
-        self._under_way += size
 
     def _is_known(self, id: bytes) -> bool:
         """Return whether a message to a topic was sent before, for another filter that matches."""
