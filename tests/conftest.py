@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import forked, retries
+from tests.support import forked, retries, temporary
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.chromium import chromium
 
@@ -74,6 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "not process" in config.option.markexpr:
         sys.addaudithook(_refuse_processes)
     elif getattr(config.option, "numprocesses", None):
+        temporary.sweep()
         forked.share()
 
 

@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
@@ -19,6 +18,7 @@ from tests.support.children import Child
 from tests.support.mirrors import Mirrors
 from tests.support.polling import poll
 from tests.support.postgres import Postgres
+from tests.support.temporary import temporary_directory
 
 pytestmark = pytest.mark.process
 
@@ -41,7 +41,7 @@ def line(processes: None) -> Iterator[Cable]:
 @contextmanager
 def far_redis(line: Cable) -> Iterator[str]:
     """The address of a server at the far end."""
-    with TemporaryDirectory(prefix="mom-redis-") as place:
+    with temporary_directory("redis") as place:
         durable = ("--appendonly", "yes", "--appendfsync", "always")
         command = [
             *line.prefix,

@@ -18,13 +18,13 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import pytest
 
 from tests.support import joining
 from tests.support.children import Child, end_with_parent
+from tests.support.temporary import temporary_directory
 
 _OPTION = "--fork-at"
 #: in the process that collects and in those that are forked from it
@@ -72,7 +72,7 @@ class Distributor:
     """The process that collects, and how pytest-xdist gets others from it."""
 
     def __init__(self, config: pytest.Config) -> None:
-        folder = TemporaryDirectory(prefix="mom-collected-")
+        folder = temporary_directory("collected")
         address = str(Path(folder.name) / "socket")
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:

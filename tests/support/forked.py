@@ -24,7 +24,6 @@ import sys
 import traceback
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
@@ -37,6 +36,7 @@ from django.utils.functional import empty
 
 from mom_site.database import file_of
 from tests.support.children import Child, end_with_parent
+from tests.support.temporary import temporary_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 _COMMANDS = [
@@ -127,7 +127,7 @@ def _program() -> socket.socket:
 
 def _start() -> Path:
     """Start the program, which ends with this process; returns its address."""
-    folder = TemporaryDirectory(prefix="mom-forked-")
+    folder = temporary_directory("forked")
     address = Path(folder.name) / "socket"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(address))
@@ -207,7 +207,7 @@ def _load_site() -> None:
     """Load models and addresses, and make an empty database, which is most of a broker's start, with settings
     that are forgotten."""
     global _database
-    with TemporaryDirectory() as data:
+    with temporary_directory("site") as data:
         os.environ |= {"DJANGO_SETTINGS_MODULE": "mom_site.settings", "MOM_DATA": data}
         settings.LOGGING_CONFIG = None  # the log is each program's own
         django.setup()

