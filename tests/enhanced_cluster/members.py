@@ -13,6 +13,7 @@ import httpx
 import mom_client
 from tests.support.broker_process import BrokerProcess
 from tests.support.forked import Forked
+from tests.support.plain_http import NO_TLS
 from tests.support.ports import reserve_ports
 
 QUEUE = "/queue/orders"
@@ -28,7 +29,7 @@ class MemberProcess(BrokerProcess):
 
     def rest(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
-            base_url=f"{self.url}/api/v1", auth=httpx.BasicAuth(self.user, self.password)
+            base_url=f"{self.url}/api/v1", auth=httpx.BasicAuth(self.user, self.password), verify=NO_TLS
         )
 
 

@@ -30,6 +30,7 @@ from tests.support.children import Child
 from tests.support.forked import Forked
 from tests.support.node_fork import Order
 from tests.support.patience import patient
+from tests.support.plain_http import NO_TLS
 from tests.support.ports import reserve_ports
 
 READY_S = patient(60.0)
@@ -126,7 +127,7 @@ class NodeProcess:
     def rest(self) -> httpx.AsyncClient:
         """A client of its REST API."""
         login = httpx.BasicAuth(self.user, self.password)
-        return httpx.AsyncClient(base_url=f"{self.url}/api/v1", auth=login)
+        return httpx.AsyncClient(base_url=f"{self.url}/api/v1", auth=login, verify=NO_TLS)
 
     def bridge_to(self, target: NodeProcess, name: str, *, port: int = 0, **said: Any) -> None:
         """Have, from the next start on, a bridge of that name to a node, which has started once; `port` is
