@@ -44,6 +44,13 @@ async def taken_over(broker: MemberProcess) -> list[str]:
 
 @pytest.fixture
 def members(tmp_path: Path) -> Iterator[Members]:
+    with redis_server() as server, running(Members(tmp_path, server.url, 3)) as made:
+        yield made
+
+
+@pytest.fixture
+def restartable(tmp_path: Path) -> Iterator[Members]:
+    """Members of which b1 can start itself again."""
     with redis_server() as server:
         made = Members(tmp_path, server.url, 3, program=subprocess.Popen)
         next(iter(made)).command = (sys.executable, "-m", "broker_app.cli", "up")  # as a restart needs it
@@ -185,9 +192,9 @@ async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its
 
 
 async def test_messages_of_a_member_that_is_shut_down_without_failover_wait_for_it_or_for_an_order(
-    members: Members,
+    restartable: Members,
 ) -> None:
-    b1, b2, b3 = members
+    b1, b2, b3 = restartable
     await becomes(lambda: linked(b2), ["b1", "b3"])
     async with b1.stomp() as client:
         await client.send(QUEUE, b"1")

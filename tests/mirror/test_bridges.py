@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from tests.support.polling import poll
 
 pytestmark = pytest.mark.process
 
-KILLS = 4
+#: of each broker as often as of the other
+KILLS = 4 if "SOAK" in os.environ else 2
 FLOWS = ("orders", "quotes")
 
 

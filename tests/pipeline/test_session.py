@@ -96,44 +96,33 @@ def test_the_secret_of_java_is_in_no_environment_nor_command(spark: SparkSession
 
 
 @pytest.mark.process
-def test_java_ends_with_a_python_that_is_killed(cache: Path) -> None:
-    require_java()
-    code = (
-        "from mom_pipeline import gateway, java, spark_home; import time; found = java.find();"
-        f"started = gateway.launch(found, spark_home.find(found), '256m', {QUICK}, 0); started.connect();"
-        "print(started.pid, flush=True); time.sleep(600)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True
-    ) as python:
-        assert python.stdout is not None
-        started = psutil.Process(int(python.stdout.readline()))
-        assert "SparkSubmit" in " ".join(started.cmdline())
-        python.kill()
-    poll(lambda: not started.is_running())
-
-
-@pytest.mark.process
-def test_an_archive_of_classes_that_does_not_fit_is_ignored_in_silence(cache: Path) -> None:
+def test_java_ignores_an_archive_of_classes_that_does_not_fit_and_ends_with_a_python_that_is_killed(
+    cache: Path,
+) -> None:
     found = require_java()
     home = spark_home.make(found)
     class_data.archive(home).write_bytes(b"not an archive")
     assert not class_data.fits(found, home)
     code = (
-        "from mom_pipeline import class_data, gateway, java, spark_home; found = java.find();"
+        "from mom_pipeline import class_data, gateway, java, spark_home; import time; found = java.find();"
         "home = spark_home.find(found);"
         f"started = gateway.launch(found, home, '256m', [*class_data.use(home), *{QUICK}], 0);"
-        "print(started.connect().jvm.java.lang.Math.max(1, 2)); started.stop()"
+        "print(started.connect().jvm.java.lang.Math.max(1, 2), started.pid, flush=True); time.sleep(600)"
     )
-    run = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-c", code],
         env=_ENVIRONMENT,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (run.stdout, run.stderr) == ("2\n", "")
+    ) as python:
+        assert python.stdout is not None and python.stderr is not None
+        answer, pid = python.stdout.readline().split()
+        started = psutil.Process(int(pid))
+        assert (answer, "SparkSubmit" in " ".join(started.cmdline())) == ("2", True)
+        python.kill()
+        assert (python.stdout.read(), python.stderr.read()) == ("", "")
+    poll(lambda: not started.is_running())
 
 
 @pytest.mark.process
