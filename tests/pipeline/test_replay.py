@@ -200,8 +200,11 @@ def case(
 
 
 def test_each_message_is_published_once_and_in_order_however_often_it_is_run(
-    case: Case, messages: list[dict[str, Any]]
+    case: Case, messages: list[dict[str, Any]], tmp_path: Path
 ) -> None:
+    """Also when the run has forgotten its last batches, or all that it did; and what was archived after the
+    plan is not sent."""
+    case.archive = shutil.copytree(case.archive, tmp_path / "copy")
     plan = case.plan()
     assert (plan.messages, plan.sent, len(plan.sample)) == (len(messages), 0, replay.SAMPLE)
     assert not (case.place / "state").exists(), "a plan begins nothing"
@@ -212,6 +215,23 @@ def test_each_message_is_published_once_and_in_order_however_often_it_is_run(
     assert (again.messages, again.sent) == (0, len(messages))
     assert case.run().progress.rows == 0
     assert len(case.published) == len(messages)
+
+    folder = case.place / "state" / "pipeline" / case.name
+    (folder / "sent.json").write_text(json.dumps({"places": {"007": {"epoch": 1, "pos": 100}}}))
+    case.run()
+    assert len(case.published) == len(messages)
+    shutil.rmtree(folder)
+    assert case.plan().messages == 0
+    assert case.run().progress.rows == 0
+    assert case.published == sent_bodies(messages)
+
+    later = [row for row in traffic.traffic("b", seed=9, messages=20).rows if row["body"] is not None]
+    for row in later:
+        row["position"] += 1_000_000
+    write(case.archive, "later", 0, later, table=MESSAGE)
+    assert case.plan().messages == 0
+    case.name = "another"
+    assert case.plan().messages == len(messages) + 20
 
 
 def test_a_run_that_is_stopped_goes_on_behind_its_last_batch(
@@ -228,34 +248,6 @@ def test_a_run_that_is_stopped_goes_on_behind_its_last_batch(
     run = case.run()
     assert run.progress.rows == len(messages) - 100
     assert case.published == sent_bodies(messages)
-
-
-def test_a_batch_that_the_run_does_not_know_to_be_published_is_not_published_again(
-    case: Case, messages: list[dict[str, Any]]
-) -> None:
-    case.run()
-    folder = case.place / "state" / "pipeline" / case.name
-    (folder / "sent.json").write_text(json.dumps({"places": {"007": {"epoch": 1, "pos": 100}}}))
-    case.run()
-    assert len(case.published) == len(messages)
-    shutil.rmtree(folder)
-    assert case.plan().messages == 0
-    assert case.run().progress.rows == 0
-    assert case.published == sent_bodies(messages)
-
-
-def test_messages_that_were_archived_after_the_plan_are_not_sent(
-    case: Case, journals: list[traffic.Journal], messages: list[dict[str, Any]], tmp_path: Path
-) -> None:
-    case.archive = shutil.copytree(case.archive, tmp_path / "copy")
-    case.run()
-    later = [row for row in traffic.traffic("b", seed=9, messages=20).rows if row["body"] is not None]
-    for row in later:
-        row["position"] += 1_000_000
-    write(case.archive, "later", 0, later, table=MESSAGE)
-    assert case.plan().messages == 0
-    case.name = "another"
-    assert case.plan().messages == len(messages) + 20
 
 
 def test_a_limit_and_its_rate_are_kept(case: Case, messages: list[dict[str, Any]]) -> None:
