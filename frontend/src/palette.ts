@@ -194,7 +194,6 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
         ? gettext("Messages wait here while the bridge is paused, and are forwarded when it is resumed.")
         : gettext("While the queue is paused, producers are refused and consumers receive nothing. No messages are lost."),
     button: paused ? gettext("Pause") : gettext("Resume"),
-    typed: name,
   });
   if (!answer) return;
   try {

@@ -135,6 +135,30 @@ def _assert_none(page: Page, results: AxeResults) -> None:
     assert results.violations_count == 0, f"{page.url}\n{results.generate_report()}"
 
 
+#: an init script: notes what moves by itself, with how far (the share of the window, as web vitals count it)
+NOTE_SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => {
+  for (const { value, hadRecentInput, sources } of list.getEntries()) {
+    if (hadRecentInput) continue;
+    const element = ({ node }) => (node?.nodeType === 1 ? node : node?.parentElement);
+    const moved = sources.map((source) => element(source)?.outerHTML.slice(0, 100));
+    window.shifts.push({ value, moved });
+  }
+}).observe({ type: "layout-shift", buffered: true });
+"""
+#: what Google calls good is 0.1
+MOST_SHIFT = 0.05
+
+
+def assert_nothing_moved(page: Page) -> None:
+    """Since the page was asked for, little has moved in it; its context has NOTE_SHIFTS."""
+    shifts: list[dict[str, Any]] = page.evaluate("window.shifts")
+    total = sum(shift["value"] for shift in shifts)
+    report = "\n".join(f"{shift['value']:.3f} {shift['moved']}" for shift in shifts)
+    assert total <= MOST_SHIFT, f"{page.url} moved by {total:.3f}:\n{report}"
+
+
 def assert_fits(page: Page) -> None:
     """Nothing makes the page scroll sideways."""
     wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

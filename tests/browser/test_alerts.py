@@ -58,4 +58,11 @@ def test_alerts_of_one_rule_and_family_are_acknowledged_together(page: Page, bro
     expect(group.get_by_role("img", name="acknowledged")).to_be_visible()
     group.get_by_role("button", name="shelves.*").click()
     expect(group.locator(".members li", has_text=f"acknowledged: {broker.user}")).to_have_count(2)
+
+    page.goto("/console/alerts/rules/edit?name=shelves")
+    preview = page.get_by_role("status", name="Preview")
+    expect(preview).to_contain_text("It would fire now for 2 subjects")
+    expect(preview.get_by_role("listitem")).to_have_text(["/queue/shelves.left", "/queue/shelves.right"])
+    page.get_by_label("Threshold").fill("2")
+    expect(preview).to_contain_text("It would not fire now")
     broker.request("DELETE", "/api/v1/alerts/rules/shelves", if_match="*")

@@ -1,9 +1,11 @@
 """Every page and every tab, filled with data: no axe violation in any theme or width, nothing that the
-browser complains of, no scrolling sideways.
+browser complains of, no scrolling sideways, nothing that moves while it loads.
 
 Contrast takes axe longest, so each page shows one theme, which differs from commit to commit, and a look of
-text that an earlier page had in that theme is not checked again. With EVERY_LOOK=1, as in `make soak`, each
-page shows both, all its text is checked, also on a phone; with PICTURES=FOLDER pictures are made.
+text that an earlier page had in that theme is not checked again. In the same way a page loads either at the
+width of a desktop or at that of a phone, and then has the other. With EVERY_LOOK=1, as in `make soak`, each
+page shows both themes and loads at both widths, all its text is checked, also on a phone; with
+PICTURES=FOLDER pictures are made.
 
 Which pages there are, the console's own addresses say; what each needs to have something to show stands in
 QUERIES, and what is no page in NO_PAGES. A new page comes by itself.
@@ -31,6 +33,7 @@ from tests.browser.looks import (
     COLOURS,
     CONTRAST,
     DESKTOP,
+    NOTE_SHIFTS,
     OUTSIDE_THE_FRAME,
     PHONE,
     WIDTHS,
@@ -38,6 +41,7 @@ from tests.browser.looks import (
     assert_fits,
     assert_new_colours,
     assert_no_violations,
+    assert_nothing_moved,
     mark_visible,
 )
 from tests.support.broker_process import BrokerProcess
@@ -98,6 +102,7 @@ EVERY_LOOK = bool(os.environ.get("EVERY_LOOK"))
 #: where pictures go; relative to the checkout
 PICTURES = os.environ.get("PICTURES")
 THEMES: tuple[Theme, Theme] = ("light", "dark")
+WIDTHS_OF_LOADING = (PHONE, DESKTOP)
 #: files to download
 NO_PAGES = {"audit-export", "definitions-file", "reconciliation-report"}
 
@@ -195,6 +200,7 @@ def window(
 
     with chromium.new_context(base_url=broker.url, storage_state=session, viewport=DESKTOP) as context:
         context.set_default_timeout(WAIT_MS)
+        context.add_init_script(NOTE_SHIFTS)
         page = context.new_page()
         page.on("console", note)
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -217,12 +223,15 @@ def test_it_is_accessible_and_fits(
     page, complaints = window
     complaints.clear()
     theme, other = random.sample(THEMES, 2)
-    page.set_viewport_size(DESKTOP)
     page.emulate_media(color_scheme=theme)
     missing = place == "/console/no-such-page"
-    reply = page.goto(place.format(**resources))
-    assert reply is not None and reply.status == (404 if missing else 200)
-    settle(page)
+    for width in WIDTHS_OF_LOADING if EVERY_LOOK else random.sample(WIDTHS_OF_LOADING, 1):
+        page.set_viewport_size(width)
+        reply = page.goto(place.format(**resources))
+        assert reply is not None and reply.status == (404 if missing else 200)
+        settle(page)
+        assert_nothing_moved(page)
+    page.set_viewport_size(DESKTOP)
 
     whole = place == "/console/"
     within = "" if whole else OUTSIDE_THE_FRAME

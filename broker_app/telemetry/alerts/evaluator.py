@@ -12,7 +12,7 @@ from typing import Final
 from broker_app.base.internal_errors import EventListeners, internal_errors
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.alert_state import AlertEvent, AlertState
-from broker_app.telemetry.alerts.conditions import ConditionChecks
+from broker_app.telemetry.alerts.conditions import ConditionChecks, Violation
 from broker_app.telemetry.alerts.rule import AlertRule
 
 log = logging.getLogger(__name__)
@@ -114,6 +114,10 @@ class AlertEvaluator:
     def find(self, id: str) -> Alert | None:
         """An alert that is open or ended recently."""
         return self.state.find(id)
+
+    async def preview(self, rule: AlertRule) -> list[Violation]:
+        """What the condition of a rule holds of now, the worst first, whether or not there is such a rule."""
+        return await self._checks.find(rule)
 
     def acknowledge(self, alert: Alert, by: str, reason: str) -> None:
         """An operator works on it."""

@@ -10,17 +10,23 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_lazy as translated
 
+from broker_app.base import durations
+from broker_app.base.refused import Refused
 from broker_app.telemetry.alerts.condition import CONDITIONS, SEVERITIES
-from broker_app.web.actions import version_of
+from broker_app.telemetry.alerts.rule import AlertRule
+from broker_app.web.actions import ChangeResult, version_of
 from broker_app.web.console.base.edit_page import AddPage, EditPage
 from broker_app.web.console.base.fields import LinesField
 from broker_app.web.console.base.list_page import ListPage
 from broker_app.web.console.base.remove_page import RemovePage
 from broker_app.web.console.base.resource_form import ResourceForm
 from broker_app.web.console.base.resource_page import ResourcePages
+from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.resource_types import Spec
 from broker_app.web.resource_types.alerts import built_in_rules
 
+#: subjects that a preview names
+_NAMED = 10
 _SEVERITIES = {"warning": _("warning"), "critical": _("critical")}
 
 
@@ -103,11 +109,39 @@ class AlertsPage(ListPage):
         }
 
 
-class AddAlertRule(AddPage):
+class _Previewed(EditPage):
+    """An editor that names what the rule in it would fire for now."""
+
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
+        specs = [(changed.key, changed.after) for changed in outcome.changed if changed.after is not None]
+        fires = would_fire(request, *specs[0]) if specs else {}
+        return {**super().preview_context(request, outcome), **fires}
+
+
+def would_fire(request: HttpRequest, key: str, spec: Spec) -> dict[str, Any]:
+    """What the condition of a rule holds of now, for a template. Empty without a node, and if it is busy."""
+    node = node_of(request)
+    if node is None:
+        return {}
+    rule = AlertRule.of(key, spec)
+    try:
+        found = ask(node, node.alerts.preview(rule))
+    except Refused:
+        return {}
+    subjects = [one.subject for one in found]
+    return {
+        "would_fire": len(subjects),
+        "subjects": subjects[:_NAMED],
+        "unnamed": max(0, len(subjects) - _NAMED),
+        "holds_for": durations.in_words(rule.for_s) if rule.for_s else "",
+    }
+
+
+class AddAlertRule(_Previewed, AddPage):
     subject = ALERTS
 
 
-class EditAlertRule(EditPage):
+class EditAlertRule(_Previewed):
     """Edit a configured rule, or a built-in one, which saving replaces."""
 
     subject = ALERTS
@@ -120,8 +154,10 @@ class EditAlertRule(EditPage):
         return key, spec
 
     def page_context(self, request: HttpRequest) -> dict[str, object]:
-        key, _spec = self.resource(request)
-        return {**super().page_context(request), "from_the_start": not version_of(self.subject.kind, key)}
+        key, spec = self.resource(request)
+        built_in = not version_of(self.subject.kind, key)
+        fires = would_fire(request, key, spec)
+        return {**super().page_context(request), **fires, "from_the_start": built_in}
 
 
 class RemoveAlertRule(RemovePage):

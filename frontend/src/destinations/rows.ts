@@ -59,7 +59,7 @@ export class Row {
     const more = make("button", "plain");
     more.type = "button";
     more.dataset.menu = name;
-    more.textContent = "⋯";
+    more.innerHTML = `<svg class="icon" aria-hidden="true"><use href="${iconAddress("ellipsis")}"></use></svg>`;
     more.ariaLabel = gettext("Actions for {name}", { name });
     actions.append(more);
     this.element.append(actions);
@@ -127,7 +127,14 @@ const CELLS: Record<Column["cellType"], (cell: HTMLElement, column: Column) => D
     const figure = make("span", "figure");
     cell.append(figure);
     const write = writer(figure);
-    return (figures, ageS) => write(text(figures, ageS));
+    let shown = "";
+    return (figures, ageS) => {
+      const now = text(figures, ageS);
+      if (now === shown) return;
+      shown = now;
+      write(now);
+      figure.classList.toggle("zero", now === "0");
+    };
   },
   state: (cell) => {
     const pill = make("span", "state");
@@ -155,11 +162,8 @@ const CELLS: Record<Column["cellType"], (cell: HTMLElement, column: Column) => D
     picture.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
     picture.setAttribute("preserveAspectRatio", "none");
     picture.setAttribute("aria-hidden", "true");
-    const axis = document.createElementNS(SVG, "path");
-    axis.setAttribute("class", "axis");
-    axis.setAttribute("d", `M0 ${HEIGHT - 1}H${WIDTH}`);
     const line = document.createElementNS(SVG, "path");
-    picture.append(axis, line);
+    picture.append(line);
     cell.append(picture);
     let shown = "";
     return ({ trend }) => {

@@ -6,6 +6,7 @@ import { gettext, ngettext } from "../gettext.ts";
 import type { Change } from "../page-address.ts";
 import { pageAddress } from "../services.ts";
 import { count } from "../view/format.ts";
+import { iconView } from "../view/icon.ts";
 import { STATE_SIGNS, signOfState } from "../view/state.ts";
 import type { Kind } from "./address.ts";
 import { columnsOf } from "./columns.ts";
@@ -29,15 +30,17 @@ export interface ToolbarParts {
 
 export function toolbar({ kind, listing, total, type, go, offer, create }: ToolbarParts): TemplateResult {
   return html`<div class="toolbar" role="search">
-    <input
-      type="search"
-      aria-label=${gettext("Filter by name: words or a pattern with *")}
-      placeholder=${gettext("filter: words or orders.*")}
-      autocomplete="off"
-      spellcheck="false"
-      .value=${pageAddress.get("filter")}
-      @input=${(event: InputEvent) => type((event.target as HTMLInputElement).value)}
-    />
+    <label class="filter">${iconView("search")}
+      <input
+        type="search"
+        aria-label=${gettext("Filter by name: words or a pattern with *")}
+        placeholder=${gettext("filter: words or orders.*")}
+        autocomplete="off"
+        spellcheck="false"
+        .value=${pageAddress.get("filter")}
+        @input=${(event: InputEvent) => type((event.target as HTMLInputElement).value)}
+      />
+    </label>
     <select aria-label=${gettext("State")} @change=${(event: Event) => go({ state: (event.target as HTMLSelectElement).value })}>
       ${options(stateChoices(kind, pageAddress.get("state")), pageAddress.get("state"))}
     </select>

@@ -133,15 +133,17 @@ export class ConnectionList extends Island {
   #tools(answer: Answer | undefined): TemplateResult {
     const found = answer === undefined ? "" : ngettext("{count} client", "{count} clients", answer.approx_total);
     return html`<div class="tools sought">
-      <input
-        type="search"
-        aria-label=${gettext("Filter by user, client-id, service, address or id")}
-        placeholder=${gettext("filter: user, client, address")}
-        autocomplete="off"
-        spellcheck="false"
-        .value=${pageAddress.get("filter")}
-        @input=${(event: InputEvent) => this.#go({ filter: (event.target as HTMLInputElement).value }, { replace: true })}
-      />
+      <label class="filter">${iconView("search")}
+        <input
+          type="search"
+          aria-label=${gettext("Filter by user, client-id, service, address or id")}
+          placeholder=${gettext("filter: user, client, address")}
+          autocomplete="off"
+          spellcheck="false"
+          .value=${pageAddress.get("filter")}
+          @input=${(event: InputEvent) => this.#go({ filter: (event.target as HTMLInputElement).value }, { replace: true })}
+        />
+      </label>
       <div class="segments" role="group" aria-label=${gettext("State")}>
         ${[["", gettext("connected")] as const, ["closed", gettext("disconnected in the last 24 hours")] as const].map(
           ([name, label]) =>
@@ -221,7 +223,7 @@ export class ConnectionList extends Island {
   #row(row: Connection, columns: Column[]): TemplateResult {
     return html`<tr>
       <th scope="row"><a href=${connectionPage(row.id)}>${nameOf(row)}</a>${row.service === null ? nothing : html` <span class="tag" title=${gettext("registered as service {name}", { name: row.service })}>${row.service}</span>`}</th>
-      ${columns.map(({ key, numeric, label, cell }) => html`<td class="col-${key} ${numeric ? "num" : ""}" data-label=${label}>${cell(row)}</td>`)}
+      ${columns.map(({ key, numeric, label, cell }) => html`<td class="col-${key} ${numeric ? "num" : ""} ${cell(row) === "0" ? "zero" : ""}" data-label=${label}>${cell(row)}</td>`)}
     </tr>`;
   }
 

@@ -10,6 +10,7 @@ import { signOfConnection, nameOf, protocolOf, type ClientEvent, type Connection
 import { NONE, bytes, count, duration, rate } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { nameOf as destinationName } from "../view/name.ts";
+import { verdictOfConnection } from "../view/verdict.ts";
 import { signView, unknownSign, type Sign } from "../view/sign.ts";
 import { Island } from "./island.ts";
 import { iconView } from "../view/icon.ts";
@@ -70,13 +71,9 @@ export class ConnectionPage extends Island {
     return html`
       ${fault ? html`<p class="notice" data-tone="warn" role="status">${gettext("The values shown are not up to date: {fault}", { fault })}</p>` : nothing}
       <div class="tools standing">
-        ${signView(signOfConnection(connection))}
-        <span class="quiet">${nameOf(connection)}</span>
-        ${
-          connection.closed_at !== null
-            ? html`<span class="quiet">${moment(connection.closed_at)}: ${connection.reason}</span>`
-            : html`<span class="spring"></span>${this.#actions(connection)}`
-        }
+        <p class="verdict">${signView(signOfConnection(connection))} <span>${verdictOfConnection(connection, connection.consumers)}</span>
+          ${connection.closed_at === null ? nothing : html`<span class="quiet">${moment(connection.closed_at)}</span>`}</p>
+        ${connection.closed_at === null ? html`<div class="tools">${this.#actions(connection)}</div>` : nothing}
       </div>
       <dl class="facts" data-old=${fault ? "true" : nothing}>
         ${this.#facts(connection).map(([label, value]) => html`<div><dt>${label}</dt><dd class="num">${value}</dd></div>`)}

@@ -110,13 +110,14 @@ export class ConsumerList extends Island {
     const rates = this.#rates.get(keyOf(consumer));
     const { p50, p95 } = consumer.hold_s;
     const { connection, slow_since: slow } = consumer;
-    const about = [consumer.client, consumer.address, consumer.protocol, consumer.transport].filter((each) => each !== null);
+    const name = consumer.client || consumer.user;
+    const about = [consumer.client ? consumer.user : null, consumer.address, consumer.protocol, consumer.transport].filter((each) => each !== null);
     return html`<tr>
       <th scope="row">
         ${
           connection
-            ? html`<a href=${`${basePath}console/connections/one?${new URLSearchParams({ id: connection })}`}>${consumer.user}</a>`
-            : html`${consumer.user} <span class="tag">REST</span>`
+            ? html`<a href=${`${basePath}console/connections/one?${new URLSearchParams({ id: connection })}`}>${name}</a>`
+            : html`${name} <span class="tag">REST</span>`
         }
         ${slow ? html`<span class="state" data-tone="warn" title=${gettext("not reading since {time}", { time: fullTime(slow) })}>${iconView("triangle-alert")} ${gettext("slow")}</span>` : nothing}
         ${consumer.active ? nothing : html`<span class="tag">${gettext("standby")}</span>`}
@@ -124,7 +125,7 @@ export class ConsumerList extends Island {
         ${consumer.priority ? html`<span class="tag">${gettext("priority {number}", { number: consumer.priority })}</span>` : nothing}
         <span class="quiet about">${about.join(" · ")}${this.kind === "topic" ? ` · ${consumer.destination}` : ""}</span>
       </th>
-      <td data-label=${gettext("ack mode")}>${consumer.ack}</td>
+      <td data-label=${gettext("ack mode")}><span class="word">${consumer.ack}</span></td>
       <td data-label=${gettext("selector")}>${consumer.selector === null ? html`<span class="quiet">${gettext("all")}</span>` : html`<code>${consumer.selector}</code>`}</td>
       <td class="num" data-label=${gettext("unsettled / credit")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
       <td class="num" data-label=${gettext("delivered")}>${count(consumer.delivered)} ${perSecond(rates?.delivered)}</td>
@@ -134,8 +135,8 @@ export class ConsumerList extends Island {
       <td>
         ${
           connection
-            ? html`<button type="button" @click=${() => void this.#close(consumer, connection)} aria-label=${gettext("Close the connection of {user}", { user: consumer.user })}>
-              ${gettext("Close connection…")}
+            ? html`<button type="button" class="plain" @click=${() => void this.#close(consumer, connection)} title=${gettext("Close connection…")} aria-label=${gettext("Close the connection of {user}", { user: name })}>
+              ${iconView("x")}
             </button>`
             : nothing
         }

@@ -12,6 +12,7 @@ import { pageOf } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { signOfState } from "../view/state.ts";
+import { verdictOfDestination } from "../view/verdict.ts";
 import { count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 import "../style/destination.css";
@@ -60,8 +61,9 @@ export class DestinationHead extends Island {
     if (one.facts === undefined) return one.fault === undefined ? this.#loading() : this.#failed(one.fault);
     if (this.dead && !this.#digested && one.facts.depth) void this.#digest();
     return html`<div class="standing" data-old=${one.fault === undefined ? nothing : "true"}>
-      <p class="standing-facts">${this.#pill(one.facts)} ${this.kind === "queue" ? this.#ofQueue(one.facts) : this.#ofTopic(one.facts)}</p>
+      <p class="verdict">${this.#pill(one.facts)} <span>${verdictOfDestination(this.kind, { ...one.facts, ...one.now })}</span></p>
       <div class="tools">${this.#actions(one.facts)}</div>
+      <p class="standing-facts">${this.kind === "queue" ? this.#ofQueue(one.facts) : this.#ofTopic(one.facts)}</p>
     </div>`;
   }
 
@@ -165,7 +167,6 @@ export class DestinationHead extends Island {
       title: gettext("Pause {name}", { name: this.name }),
       effect: gettext("No messages are lost. The pause also lasts across a restart."),
       button: gettext("Pause"),
-      typed: this.name,
       fields: html`<label>${gettext("What to pause")}
         <select name="paused">
           ${PAUSES[this.kind].map((who) => html`<option value=${who}>${HELD[who]}</option>`)}

@@ -50,7 +50,8 @@ export class LivePill extends Island {
         return { tone: "quiet", text: gettext("connecting") };
       case "live":
         if (age === undefined || nodeStatus.freshness !== "fresh") return { tone: "warn", text: gettext("catching up") };
-        return { tone: "good", text: nodeStatus.polled ? gettext("updated every 5 s") : gettext("live {age}", { age: duration(age) }) };
+        if (nodeStatus.polled) return { tone: "good", text: gettext("updated every 5 s") };
+        return { tone: "good", text: age > AWAITED_S ? gettext("live {age}", { age: duration(age) }) : gettext("live") };
       case "reconnecting": {
         const left = Math.max(0, Math.ceil((status.due - Date.now()) / 1000));
         const next = left > 0 ? gettext("next in {left} s", { left }) : gettext("now");

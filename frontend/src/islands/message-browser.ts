@@ -173,11 +173,17 @@ export class MessageBrowser extends Island {
   #pager(): TemplateResult {
     const { state, items, next, total, scanned, stopped } = this.#results;
     if (stopped) {
-      return html`<p class="notice" data-tone="quiet" role="status">
-        ${gettext("The search stopped after {scanned} of about {total} messages.", { scanned: count(scanned), total: count(total) })}
-        ${items.length === 0 ? gettext("No matches so far.") : nothing}
-        <button type="button" ?disabled=${state === "loading"} @click=${() => void this.#search.read(true)}>${gettext("Continue")}</button>
-      </p>`;
+      const seen = { scanned: count(scanned), total: count(total) };
+      return html`<div class="notice tools" data-tone="quiet">
+        <progress class="meter" max=${total} value=${scanned} aria-label=${gettext("Progress of the search")}></progress>
+        <span>${state === "loading" ? gettext("Searched {scanned} of about {total} messages.", seen) : gettext("The search stopped after {scanned} of about {total} messages.", seen)}
+          ${items.length === 0 ? gettext("No matches so far.") : nothing}</span>
+        ${
+          state === "loading"
+            ? html`<button type="button" @click=${() => this.#search.halt()}>${gettext("Stop")}</button>`
+            : html`<button type="button" @click=${() => this.#search.goOn()}>${gettext("Continue")}</button>`
+        }
+      </div>`;
     }
     const newest = pageAddress.get("order") === "newest";
     return html`<p class="pager tools">

@@ -8,6 +8,7 @@ import { servicePage } from "../pages.ts";
 import { pageAddress } from "../services.ts";
 import { NONE, count } from "../view/format.ts";
 import { heading, type Heading } from "../view/heading.ts";
+import { iconView } from "../view/icon.ts";
 import { moment } from "../view/moment.ts";
 import { polled } from "../view/polled.ts";
 import { activityOf, linkOf, serviceActions, type Service } from "../view/service.ts";
@@ -85,15 +86,17 @@ export class ServiceList extends Island {
   #tools({ approx_total }: Answer): TemplateResult {
     const shown = pageAddress.get("active");
     return html`<div class="tools sought">
-      <input
-        type="search"
-        aria-label=${gettext("Filter by name")}
-        placeholder=${gettext("filter: name")}
-        autocomplete="off"
-        spellcheck="false"
-        .value=${pageAddress.get("filter")}
-        @input=${(event: InputEvent) => this.#go({ filter: (event.target as HTMLInputElement).value }, { replace: true })}
-      />
+      <label class="filter">${iconView("search")}
+        <input
+          type="search"
+          aria-label=${gettext("Filter by name")}
+          placeholder=${gettext("filter: name")}
+          autocomplete="off"
+          spellcheck="false"
+          .value=${pageAddress.get("filter")}
+          @input=${(event: InputEvent) => this.#go({ filter: (event.target as HTMLInputElement).value }, { replace: true })}
+        />
+      </label>
       <div class="segments" role="group" aria-label=${gettext("State")}>
         ${CHOICES.map(([value, label]) => html`<button type="button" aria-pressed=${shown === value} @click=${() => this.#go({ active: value })}>${label}</button>`)}
       </div>

@@ -15,6 +15,8 @@ export class MessageSearch {
   /** The queue, and the parameters that were asked for. */
   #asked = "";
   readonly #retry: Retry;
+  /** Whether the user has stopped the search, which else goes on until it has filled the page or seen all. */
+  #halted = false;
 
   /** `ended` is called after each page. */
   constructor(
@@ -34,8 +36,25 @@ export class MessageSearch {
   }
 
   reload(): void {
+    this.#halted = false;
     this.results.digest = undefined;
     void this.read();
+  }
+
+  /** End the search after the request that is on its way. */
+  halt(): void {
+    this.#halted = true;
+    this.host.requestUpdate();
+  }
+
+  /** Continue a search that was stopped. */
+  goOn(): void {
+    this.#halted = false;
+    void this.read(true);
+  }
+
+  get #goesOn(): boolean {
+    return this.results.stopped && !this.#halted && this.results.items.length < PAGE;
   }
 
   /** Load the page in the address; with `on`, continue a search that stopped. The current page stays visible meanwhile. */
@@ -58,6 +77,7 @@ export class MessageSearch {
       this.#retry.after(error);
     }
     this.host.requestUpdate();
+    if (this.results.state === "shown" && this.#goesOn) return this.read(true);
     this.ended();
   }
 

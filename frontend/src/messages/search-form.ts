@@ -22,17 +22,17 @@ export function searchForm(searchError: string, isTail: boolean, toggleTail: () 
   const order = (value: string) => pageAddress.go({ order: value, after: "", message: "" });
   return html`<form class="message-search" role="search" data-island @submit=${search}>
     <div class="tools">
-      <input
+      <label class="filter">${iconView("search")}<input
         id="search" type="search" name="q" autocomplete="off" spellcheck="false" enterkeyhint="search" ?disabled=${isTail}
         aria-label=${gettext("Search messages")} aria-invalid=${searchError ? "true" : nothing} aria-describedby="search-help"
         placeholder=${gettext("words, header.tenant=acme, age>1h, reason:…")} .value=${pageAddress.get("q")}
-      />
+      /></label>
       <button type="submit" ?disabled=${isTail}>${gettext("Search")}</button>
       <div class="segments" role="group" aria-label=${gettext("Start at")}>
         <button type="button" aria-pressed=${!newest} @click=${() => order("")}>${gettext("Oldest")}</button>
         <button type="button" aria-pressed=${newest} @click=${() => order("newest")}>${gettext("Newest")}</button>
       </div>
-      <button type="button" aria-pressed=${isTail} @click=${toggleTail}>${isTail ? gettext("■ Stop tailing") : gettext("▷ Tail")}</button>
+      <button type="button" aria-pressed=${isTail} @click=${toggleTail}>${iconView(isTail ? "circle-pause" : "play")} ${isTail ? gettext("Stop tailing") : gettext("Tail")}</button>
     </div>
     <details class="search-help" id="search-help">
       <summary>${gettext("Search syntax")}</summary>

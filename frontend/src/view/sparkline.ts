@@ -7,9 +7,9 @@ export const HEIGHT = 20;
 /** Numbers of a whole one, in steps of ten seconds. */
 export const STEPS = 30;
 
-/** The path of up to `STEPS` numbers: the right edge is now, the height is that of their own peak. */
+/** The path of up to `STEPS` numbers: the right edge is now, the height is that of their own peak. What never moved has none. */
 export function outline(numbers: readonly number[]): string {
-  if (numbers.length === 0) return "";
+  if (numbers.every((number) => number === 0)) return "";
   const peak = Math.max(1, ...numbers);
   const perStep = WIDTH / (STEPS - 1);
   // One number alone would be invisible: it is drawn as a short level line.
@@ -24,7 +24,6 @@ function tenth(value: number): number {
 
 export function sparkline(numbers: readonly number[]): SVGTemplateResult {
   return svg`<svg class="spark" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true">
-    <path class="axis" d="M0 ${HEIGHT - 1}H${WIDTH}"></path>
     <path d=${outline(numbers)}></path>
   </svg>`;
 }

@@ -40,7 +40,7 @@ class Filter(forms.Form):
         required=False,
         max_length=40,
         label=gettext_lazy("Action"),
-        help_text=gettext_lazy("created, changed, logged in…"),
+        widget=forms.TextInput(attrs={"placeholder": gettext_lazy("created, changed, logged in…")}),
     )
     kind = forms.ChoiceField(
         required=False,
@@ -51,13 +51,13 @@ class Filter(forms.Form):
         required=False,
         max_length=300,
         label=gettext_lazy("Name"),
-        help_text=gettext_lazy("or part of it"),
+        widget=forms.TextInput(attrs={"placeholder": gettext_lazy("or part of it")}),
     )
     words = forms.CharField(
         required=False,
         max_length=300,
         label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("words it contains"),
+        widget=forms.TextInput(attrs={"placeholder": gettext_lazy("words it contains")}),
     )
     trace = forms.CharField(required=False, max_length=32, label=gettext_lazy("Trace id"))
     since = forms.DateField(

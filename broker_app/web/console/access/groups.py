@@ -68,6 +68,7 @@ GROUPS = ResourcePages(
     about=gettext_lazy("Groups of users, for use in authorization rules."),
     adds=gettext_lazy("Add a group"),
     none=gettext_lazy("There are no groups yet."),
+    command="mom group create office",
     form=GroupForm,
     columns={"members": gettext_lazy("members")},
 )

@@ -96,6 +96,7 @@ RULES = ResourcePages(
     ),
     adds=gettext_lazy("Add a rule"),
     none=gettext_lazy("There are no rules yet."),
+    command="mom rule create billing conditions='/event/queue == billing.*' groups=billing",
     form=RuleForm,
     columns={
         "effect": gettext_lazy("effect"),

@@ -66,6 +66,7 @@ USERS = ResourcePages(
     about=gettext_lazy("Accounts that may log in. Their permissions are defined by rules."),
     adds=gettext_lazy("Add a user"),
     none=gettext_lazy("There are no users yet."),
+    command="mom user create john groups=office password=@john.password",
     form=UserForm,
     columns={
         "administrator": gettext_lazy("administrator"),

@@ -123,6 +123,11 @@ def frame(request: HttpRequest) -> dict[str, object]:
     return known
 
 
+def icon_of(url_name: str) -> str:
+    """The symbol of a navigation entry."""
+    return next(item.icon for _, group in NAVIGATION for item in group if item.url_name == url_name)
+
+
 def in_production() -> bool:
     """Return whether the environment is production, in which removing asks for the name."""
     return _environment()[0].casefold() == "production"

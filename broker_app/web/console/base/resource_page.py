@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from broker_app.models import Change, ChangedObject
 from broker_app.web.actions import ChangeResult
-from broker_app.web.console.base.frame import AdministratorsPage
+from broker_app.web.console.base.frame import AdministratorsPage, icon_of
 from broker_app.web.console.base.labels import one_of, was_done
 from broker_app.web.console.base.resource_form import ResourceForm
 from broker_app.web.resource_types import RESOURCE_TYPES, ResourceType, Spec
@@ -25,7 +25,7 @@ class ResourcePages:
     """The pages of one resource type.
 
     `columns` of the list are fields with headings; `about` is the introduction, `adds` the button that
-    adds one, `none` the text of an empty list.
+    adds one. An empty list shows `none`, and `command`, which adds one from a shell.
     """
 
     kind: str
@@ -35,6 +35,7 @@ class ResourcePages:
     columns: Mapping[str, str | Promise]
     adds: str | Promise = ""
     none: str | Promise = ""
+    command: str = ""
     list_template: str = "console/resources.html"
     edit_template: str = "console/resource.html"
 
@@ -45,6 +46,11 @@ class ResourcePages:
     @property
     def one(self) -> str:
         return one_of(self.kind)
+
+    @property
+    def icon(self) -> str:
+        """The symbol of its entry in the navigation."""
+        return icon_of(f"console:{self.kind}")
 
     @property
     def address(self) -> str:

@@ -20,6 +20,7 @@ from broker_app.net.rest.features.bridge_status import (
 )
 from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.console.base.shown import Shown
+from broker_app.web.console.forwarding.verdicts import verdict_of_bridge
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def shown_bridge(row: BridgeStatus) -> Shown:
     return {
         **row,
         "state": health_badge(row, {} if is_paused else _STATES),
+        "verdict": verdict_of_bridge(row),
         "is_paused": is_paused,
         "is_draining": row["desired"] == DRAINING,
         "connected": durations.since(row["connected_at"]),

@@ -118,8 +118,12 @@ BRIDGES = ResourcePages(
     kind="bridges",
     title=_("Bridges"),
     about=_("Connections to remote brokers. Queues named storeAndForward:… are forwarded over them."),
-    adds=_("Add a bridge"),
-    none=_("There are no bridges yet."),
+    adds=_("New bridge"),
+    none=_(
+        "There are no bridges yet. A bridge forwards messages to another broker, in order and exactly once, "
+        "and keeps them here while that broker is unavailable."
+    ),
+    command="mom bridge create dc-west hostname=west.example.org protocol=stomps user=east",
     form=BridgeForm,
     columns={
         "protocol": "protocol",

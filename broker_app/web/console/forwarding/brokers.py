@@ -97,6 +97,7 @@ BROKERS = ResourcePages(
     ),
     adds=gettext_lazy("Add a broker"),
     none=gettext_lazy("There are no brokers yet."),
+    command="mom broker create west comment='the data centre in the west'",
     form=BrokerForm,
     columns={
         "environment": gettext_lazy("environment"),

@@ -15,6 +15,7 @@ from broker_app.features.callbacks.webhooks.report import Push
 from broker_app.net.rest.features.callback_status import CallbackStatus
 from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.console.base.shown import Shown
+from broker_app.web.console.forwarding.verdicts import verdict_of_callback
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ _STATES: Final = {
     "ended": _("ended by its receiver"),
 }
 _BREAKERS: Final = {
-    "closed": State(_("closed"), "circle-check", "good"),
-    "half-open": State(_("half-open"), "triangle-alert", "warn"),
+    "closed": State(_("closed"), "circle", "quiet"),
+    "half-open": State(_("half-open"), "hourglass", "warn"),
     "open": State(_("open"), "circle-x", "bad"),
 }
 _OUTCOMES: Final = {
@@ -71,6 +72,7 @@ def shown_callback(row: CallbackStatus) -> Shown:
     return {
         **row,
         "state": health_badge(row, _STATES),
+        "verdict": verdict_of_callback(row),
         "breaker": {
             "host": breaker["host"],
             "state": _BREAKERS[breaker["state"]],

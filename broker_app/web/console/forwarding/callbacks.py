@@ -123,8 +123,12 @@ CALLBACKS = ResourcePages(
     about=_(
         "URLs that are called when messages arrive. Requests are CloudEvents, signed as Standard Webhooks."
     ),
-    adds=_("Add a callback"),
-    none=_("There are no callbacks yet."),
+    adds=_("New callback"),
+    none=_(
+        "There are no callbacks yet. A callback POSTs the messages of a queue or topic to a URL, and keeps "
+        "them here until the receiver has accepted them."
+    ),
+    command="mom callback create billing queue=orders.paid url=https://billing.example.org/hook",
     form=CallbackForm,
     columns={
         "url": "url",

@@ -94,6 +94,13 @@ def shown_cursor(item: Cursor) -> Shown:
     }
 
 
+def parameter_text(value: object) -> str:
+    """A parameter of a job as one would say it."""
+    if value is None or value == "":
+        return "-"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None, now: datetime) -> Shown:
     """A run for the list; `counts` are the messages in each state of a reconciliation."""
     facts = runs.shown(run, now)
@@ -116,8 +123,11 @@ def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None
         "cursors": [shown_cursor(each) for each in own],
         "lost": [shown_cursor(each) for each in own if each["lost"]],
         "reported": datetime.fromisoformat(facts["reported"]),
+        "reported_span": durations.since(facts["reported"]),
         "started": datetime.fromisoformat(facts["started"]),
-        "settings": ", ".join(f"{name}={value}" for name, value in sorted(facts["parameters"].items())),
+        "settings": " · ".join(
+            f"{name} {parameter_text(value)}" for name, value in sorted(facts["parameters"].items())
+        ),
         "chart": chart([batch["rows"] for batch in batches]),
         "newest": batches[-1] if batches else None,
         "counts": _counts(counts),

@@ -19,7 +19,14 @@ from broker_app.net.http.replies import NDJSON
 from broker_app.pipeline import reconciliations, runs
 from broker_app.pipeline.models import PipelineRun, Reconciliation
 from broker_app.web.console.base.frame import AdministratorsPage
-from broker_app.web.console.forwarding.pipeline_status import MESSAGES, Cursors, chart, in_list, whole
+from broker_app.web.console.forwarding.pipeline_status import (
+    MESSAGES,
+    Cursors,
+    chart,
+    in_list,
+    parameter_text,
+    whole,
+)
 
 #: size of a chart on the page of a run
 _WIDTH, _HEIGHT = 600, 80
@@ -70,7 +77,7 @@ class PipelinePage(AdministratorsPage):
             "slowest": whole(max((batch["ms"] for batch in run.batches), default=None)),
             "batches": [_batch(batch) for batch in reversed(run.batches)],
             "offsets": sorted(run.offsets.items()),
-            "parameters": [(name, _text(value)) for name, value in sorted(run.parameters.items())],
+            "parameters": [(name, parameter_text(value)) for name, value in sorted(run.parameters.items())],
             "command": run.command,
             "result": result,
             "messages_not_ok": [] if result is None else [_message(row) for row in result.rows[:_SHOWN]],
@@ -113,8 +120,3 @@ def _batch(batch: Mapping[str, Any]) -> dict[str, object]:
 
 def _message(row: Mapping[str, Any]) -> dict[str, object]:
     return {**row, "label": MESSAGES[row["state"]], "is_error": row["state"] in reconciliations.DIFFERENCES}
-
-
-def _text(value: object) -> str:
-    """A parameter as text."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -107,6 +107,8 @@ REFLEXES = ResourcePages(
     ),
     adds=_("Add a reflex"),
     none=_("There are no reflexes yet."),
+    command="mom reflex create slow-down service=orders library=mom function=limit_rate "
+    "options='{\"rate\": 100}'",
     form=ReflexForm,
     columns={
         "kind": _("kind"),
