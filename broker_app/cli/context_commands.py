@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.contexts import DEFAULT_URL, Context, Contexts, read_token
-from broker_app.cli.base.failures import USAGE, Failure
+from broker_app.cli.base.failures import NOT_FOUND, USAGE, Failure
 
 app = typer.Typer(
     no_args_is_help=True, help="Save brokers under names, and select the one that commands use."
@@ -63,17 +63,50 @@ def use(
 def list_contexts(ctx: typer.Context) -> None:
     """List contexts."""
     contexts = Contexts()
-    rows = [
-        {
-            "name": context.name,
-            "url": context.url,
-            "current": context.name == contexts.current,
-            "production": context.production,
-            "token": context.token_file or ("command" if context.token_command else ""),
-        }
-        for context in contexts.known.values()
-    ]
+    rows = [_facts(contexts, context) for context in contexts.known.values()]
     invocation.of(ctx).output.rows(_COLUMNS, rows)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="name of the context", show_default="the current", autocompletion=completion.context_names
+        ),
+    ] = "",
+) -> None:
+    """Show a context: its address, and where its token and its certificates are. The token is not shown."""
+    contexts = Contexts()
+    if not (name or contexts.current):
+        raise Failure(NOT_FOUND, "no context is the current one", fix="name one of `mom context ls`")
+    context = contexts.get(name or contexts.current)
+    files = {"ca_file": context.ca_file, "cert_file": context.cert_file}
+    token_command = {"token_command": context.token_command} if context.token_command else {}
+    invocation.of(ctx).output.facts({**_facts(contexts, context), **token_command, **files})
+
+
+@app.command()
+def rm(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="name of the context", autocompletion=completion.context_names)],
+) -> None:
+    """Remove a context. Its broker and its token stay as they are."""
+    contexts = Contexts()
+    contexts.remove(name)
+    none = "" if contexts.current else "; no context is the current one"
+    invocation.of(ctx).output.say(f"context {name} is removed{none}")
+
+
+def _facts(contexts: Contexts, context: Context) -> dict[str, Any]:
+    return {
+        "name": context.name,
+        "url": context.url,
+        "current": context.name == contexts.current,
+        "production": context.production,
+        "token": context.token_file or ("command" if context.token_command else ""),
+    }
 
 
 def _absolute(path: str | None) -> str:

@@ -137,6 +137,13 @@ def test_commands(command_line: CommandLine, tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "mom_secret" not in path.read_text()
     assert Contexts(command_line.environment).get("lab").token_command == "pass 'mö\"m'"
+    shown = command_line("-o", "json", "context", "show", "prod")
+    assert (shown.json()["token"], "mom_secret" in shown.out) == (str(token), False)
+    assert command_line("-o", "json", "context", "show").json()["name"] == "lab"
+    assert command_line("context", "rm", "prod").err == "context prod is removed\n"
+    assert "no context is the current one" in command_line("context", "rm", "lab").err
+    assert Contexts(command_line.environment).known == {}
+    assert [command_line("context", name).code for name in ("show", "rm")] == [NOT_FOUND, USAGE]
 
 
 def test_wrong_use_of_commands(command_line: CommandLine) -> None:

@@ -143,6 +143,12 @@ class Contexts:
         self.current = self.get(name).name
         self._write()
 
+    def remove(self, name: str) -> None:
+        """Forget a context. If it is the current one, none is."""
+        del self.known[self.get(name).name]
+        self.current = "" if self.current == name else self.current
+        self._write()
+
     def _write(self) -> None:
         lines = [f"current = {_toml(self.current)}\n"]
         for context in self.known.values():

@@ -8,6 +8,7 @@ import { showToast } from "../toasts.ts";
 import { bytes } from "../view/format.ts";
 import { bareName } from "../view/name.ts";
 import { moment } from "../view/moment.ts";
+import "../style/welcome.css";
 import { Island } from "./island.ts";
 import { snippetBlock } from "./snippet-block.ts";
 import { iconView } from "../view/icon.ts";

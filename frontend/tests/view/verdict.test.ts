@@ -3,7 +3,17 @@ import type { Connection, Consumer } from "../../src/view/connection.ts";
 import { verdictOfConnection, verdictOfDestination, type Situation } from "../../src/view/verdict.ts";
 
 const CALM: Situation = { state: "idle", paused: "none", consumers: 0 };
-const OPEN = { client: "till-7", user: "shop", closed_at: null, reason: null, in_rate: 2, out_rate: 3, unsettled: 4, congested: false, throttled: false } as Connection;
+const OPEN = {
+  client: "till-7",
+  user: "shop",
+  closed_at: null,
+  reason: null,
+  in_rate: 2,
+  out_rate: 3,
+  unsettled: 4,
+  congested: false,
+  throttled: false,
+} as Connection;
 
 test.each<[Partial<Situation>, string]>([
   [{}, "Nothing waits and nothing moves."],

@@ -26,7 +26,7 @@ FAILED = {"outcome": "failed", "status": 500, "detail": "it answered 500"}
         ({"accepted_rate": 80.0}, "80.0/s are forwarded; nothing waits."),
         (
             {"accepted_rate": 80.0, "backlog": 1204, "oldest_s": 60},
-            "80.0/s are forwarded; 1,204 messages wait, the oldest for 1 min 0 s.",
+            "80.0/s are forwarded; 1,204 messages wait, the oldest for 1 min.",
         ),
         (
             {"backlog": 1, "error": REFUSED, "attempts": 37},
