@@ -112,13 +112,13 @@ class AlertsPage(ListPage):
 class _Previewed(EditPage):
     """An editor that names what the rule in it would fire for now."""
 
-    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, object]:
         specs = [(changed.key, changed.after) for changed in outcome.changed if changed.after is not None]
         fires = would_fire(request, *specs[0]) if specs else {}
         return {**super().preview_context(request, outcome), **fires}
 
 
-def would_fire(request: HttpRequest, key: str, spec: Spec) -> dict[str, Any]:
+def would_fire(request: HttpRequest, key: str, spec: Spec) -> dict[str, object]:
     """What the condition of a rule holds of now, for a template. Empty without a node, and if it is busy."""
     node = node_of(request)
     if node is None:
