@@ -5,12 +5,16 @@ from __future__ import annotations
 from channels.exceptions import ChannelFull, InvalidChannelLayerError
 from channels.layers import get_channel_layer
 from django.core.exceptions import ImproperlyConfigured
-from redis.exceptions import RedisError
 
 from broker_app.features.callbacks.webhooks.worker_poster import LayerFailed, Message
 
-#: failures that may pass
-PASSING = (ChannelFull, RedisError, OSError)
+
+def passing() -> tuple[type[Exception], ...]:
+    """Failures that may pass."""
+    # Few brokers use it, and all would load it as they start.
+    from redis.exceptions import RedisError
+
+    return ChannelFull, RedisError, OSError
 
 
 class ConfiguredLayer:
@@ -23,14 +27,14 @@ class ConfiguredLayer:
         """Send a message, which may be lost."""
         try:
             await self._layer.send(channel, message)
-        except PASSING as error:
+        except passing() as error:
             raise LayerFailed(_described(error)) from error
 
     async def receive(self, channel: str) -> Message:
         """The next message of a channel."""
         try:
             message: Message = await self._layer.receive(channel)
-        except PASSING as error:
+        except passing() as error:
             raise LayerFailed(_described(error)) from error
         return message
 

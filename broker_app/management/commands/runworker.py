@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
 from broker_app.features.callbacks.webhooks.worker_poster import CHANNEL
-from broker_app.web.channel_layer import PASSING, check
+from broker_app.web.channel_layer import check, passing
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class LastingWorker(Worker):  # type: ignore[misc]
         while True:
             try:
                 await super().listener(channel)
-            except PASSING as error:
+            except passing() as error:
                 log.warning("no tasks can be received; next attempt in %g s: %s", _RETRY_S, error)
                 await asyncio.sleep(_RETRY_S)
 
