@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,9 @@ from broker_app.cli.base.failures import CONFLICT, FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
+
+#: `manage.py` whose jobs take few messages
+SMALL = Path(__file__).with_name("manage_small_jobs.py")
 
 
 def fill(broker: BrokerProcess, queue: str, *bodies: str, **headers: str) -> list[str]:
@@ -160,19 +162,11 @@ def test_progress_is_one_line_that_is_redrawn(broker: BrokerProcess, mom: Comman
     assert " of 2  " not in quiet.err, "where every line is kept, there is one in ten seconds"
 
 
-class Small(subprocess.Popen[Any]):
-    """A broker whose jobs take three messages, and not a million."""
-
-    def __init__(self, words: list[str], **more: Any) -> None:
-        code = (
-            "from broker_app.features.jobs import plan; plan.MAX_MESSAGES = 3; import manage; manage.main()"
-        )
-        super().__init__([words[0], "-c", code, *words[2:]], **more)
-
-
 @pytest.fixture
 def small(command_line: CommandLine, tmp_path: Path) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path / "small", program=Small)
+    """A broker whose jobs take three messages, and not a million."""
+    process = BrokerProcess(tmp_path / "small")
+    process.command = (sys.executable, str(SMALL), "broker")
     process.start()
     command_line.about(process)
     yield process

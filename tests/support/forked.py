@@ -47,7 +47,7 @@ LOADED = (
     "argon2 broker_app.node.node broker_app.storage.offline broker_app.net.server.serve"
     " channels.generic.websocket channels.routing channels.security.websocket"
     " django.db.backends.sqlite3.base inflection jsonschema servestatic.middleware"
-    " uritemplate uvloop yaml"
+    " redis uritemplate uvloop yaml"
 ).split() + _COMMANDS
 #: settings with which the site has other applications and addresses; such a program is started, not forked
 _OTHER_SITE = ("MOM_OIDC", "MOM_BASE_PATH", "--oidc", "--base-path")
@@ -231,7 +231,7 @@ def _become(arguments: list[str], cwd: str, environment: dict[str, str]) -> None
     os.chdir(cwd)
     if any(word.startswith(_OTHER_SITE) for word in (*environment, *arguments)):
         os.execv(sys.executable, [sys.executable, *arguments])
-    if arguments[:2] == ["manage.py", "broker"] and "MOM_DATABASE" not in environment:
+    if arguments[1] == "broker" and "MOM_DATABASE" not in environment:
         _give_database(Path(environment["MOM_DATA"]))
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
