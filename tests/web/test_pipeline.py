@@ -80,7 +80,8 @@ def test_a_minute_of_the_longest_destination_is_stored(inside: Client) -> None:
     assert inside.post(STATISTICS, {"rows": [longer]}, content_type="application/json").status_code == 400
 
 
-def test_the_last_hundred_batches_are_kept(inside: Client) -> None:
+def test_the_last_batches_are_kept(inside: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MOST_BATCHES", 5)
     put(inside)
     for number in range(runs.MOST_BATCHES + 3):
         told = report(inside, batch=batch(number)).json()
