@@ -13,12 +13,21 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.support.broker_process import BUILD_COMMANDS, ROOT, BrokerProcess
+from tests.support.chance import rounds
 
 HERE = Path(__file__).parent
 LIBRARY = ROOT / "frontend" / "node_modules" / "@stomp" / "stompjs" / "bundles" / "stomp.umd.js"
 SCENARIOS = HERE / "stompjs_scenarios.js"
 NAMES = re.findall(r"^    async (\w+)\(StompJs, settings\)", SCENARIOS.read_text(), re.MULTILINE)
 VERSIONS = ("1.0", "1.1", "1.2")
+#: it computes for seconds, with frames whose length is written alike in all versions
+LARGE = "carries_sixteen_mebibytes"
+CASES = [
+    (name, version)
+    for name in NAMES
+    for version in VERSIONS
+    if name != LARGE or version in VERSIONS[-len(rounds(1, len(VERSIONS))) :]
+]
 #: a scenario, by its name and settings; returns its failure, which is empty if there was none
 RunScenario = Callable[[str, dict[str, str]], str]
 
@@ -35,6 +44,7 @@ def settings(broker: BrokerProcess, version: str) -> dict[str, str]:
 
 def test_the_scenarios_are_found() -> None:
     assert len(NAMES) > 15
+    assert LARGE in NAMES
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +63,7 @@ def node(processes: None) -> Iterator[RunScenario]:
         yield run
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "version"), CASES)
 def test_in_node(node: RunScenario, broker: BrokerProcess, name: str, version: str) -> None:
     assert node(name, settings(broker, version)) == ""
 
@@ -70,8 +79,7 @@ def page(chromium: Browser, broker: BrokerProcess) -> Iterator[Page]:
         yield page
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "version"), CASES)
 def test_in_chromium(page: Page, broker: BrokerProcess, name: str, version: str) -> None:
     run = "([name, settings]) => runScenario(StompJs, name, settings)"
     assert page.evaluate(run, [name, settings(broker, version)]) == ""

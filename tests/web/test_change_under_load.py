@@ -17,12 +17,15 @@ import pytest
 import mom_client
 from mom_client import Refused
 from tests.support.broker_process import BrokerProcess
+from tests.support.chance import rounds
 from tests.support.patience import patient
 
 USERS = [f"u{number}" for number in range(5)]
 PASSWORD = "correct horse battery"
 #: sends of one client that have no answer yet
 WINDOW = 4
+#: sends of each client between two changes
+ATTEMPTS = len(rounds(8, 20))
 
 
 class Attempt(NamedTuple):
@@ -114,9 +117,9 @@ class Load:
         await self.ask(method, path, body)
         self.changes.append(Change(asked, time.monotonic(), users, may))
 
-    async def go_on(self, attempts: int = 20) -> None:
+    async def go_on(self) -> None:
         """Wait until each producer has tried so many times more."""
-        wanted = [len(producer.attempts) + attempts for producer in self.producers]
+        wanted = [len(producer.attempts) + ATTEMPTS for producer in self.producers]
         async with asyncio.timeout(patient(60)):
             while any(
                 len(producer.attempts) < most for producer, most in zip(self.producers, wanted, strict=True)
