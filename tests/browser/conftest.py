@@ -15,6 +15,7 @@ from playwright.sync_api import (
     Page,
     StorageState,
     StorageStateCookie,
+    ViewportSize,
     expect,
 )
 
@@ -26,6 +27,9 @@ FOLDER = Path(__file__).parent
 DIST = ROOT / "static" / "console" / "dist"
 #: nothing waits longer than it must
 WAIT_MS = patient(30_000)
+
+#: the size of pages that no test gives another one
+USUAL: ViewportSize = {"width": 1280, "height": 720}
 
 OpenPage = Callable[..., Page]
 #: so many processes of a run share the modules, each with one browser
@@ -95,31 +99,96 @@ def complaints() -> list[str]:
     return []
 
 
+class SharedContexts:
+    """For each broker a context of the browser, which tests use one after the other.
+
+    With one of its own each test would fetch and compile all scripts again, a quarter of what a page costs.
+    """
+
+    def __init__(self, chromium: Browser) -> None:
+        self._chromium = chromium
+        self._contexts: dict[str, BrowserContext] = {}
+
+    def page(self, broker: BrokerProcess, session: StorageState) -> Page:
+        """A new page with this session; what pages before it left is gone, but for the cache of files."""
+        context = self._contexts.get(broker.url) or self._open(broker.url)
+        context.clear_cookies()
+        context.add_cookies(session["cookies"])  # type: ignore[arg-type]
+        page = context.new_page()
+        storage = context.new_cdp_session(page)
+        storage.send("Storage.clearDataForOrigin", {"origin": broker.url, "storageTypes": "local_storage"})
+        storage.detach()
+        return page
+
+    def _open(self, url: str) -> BrowserContext:
+        context = self._contexts[url] = self._chromium.new_context(base_url=url)
+
+        def forget(_: BrowserContext) -> None:
+            del self._contexts[url]
+
+        context.on("close", forget)
+        return context
+
+    def close_pages(self) -> None:
+        """End what a test shows."""
+        for context in self._contexts.values():
+            for page in context.pages:
+                page.close()
+
+    def close(self) -> None:
+        for context in list(self._contexts.values()):
+            context.close()
+
+
+@pytest.fixture(scope="module")
+def shared_contexts(chromium: Browser) -> Iterator[SharedContexts]:
+    contexts = SharedContexts(chromium)
+    yield contexts
+    contexts.close()
+
+
 @pytest.fixture
-def open_page(chromium: Browser, complaints: list[str]) -> Iterator[OpenPage]:
-    """Opens a page of `broker`: `open_page(broker, "/console/", session, color_scheme="dark")`."""
+def open_page(
+    chromium: Browser, shared_contexts: SharedContexts, complaints: list[str]
+) -> Iterator[OpenPage]:
+    """Opens a page of `broker`: `open_page(broker, "/console/", session, viewport=PHONE)`.
+
+    The first page of a test with a session is in the context of the module; others, and those with options
+    of a context, have one of their own, as other browsers.
+    """
 
     def note(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             complaints.append(message.text)
 
+    opened: list[Page] = []
     with ExitStack() as contexts:
 
+        def own(broker: BrokerProcess, session: StorageState | None, **options: Any) -> Page:
+            context = chromium.new_context(base_url=broker.url, storage_state=session, **options)
+            return contexts.enter_context(context).new_page()
+
         def start(
-            broker: BrokerProcess, path: str, session: StorageState | None = None, **options: Any
+            broker: BrokerProcess,
+            path: str,
+            session: StorageState | None = None,
+            viewport: ViewportSize = USUAL,
+            **options: Any,
         ) -> Page:
-            context: BrowserContext = chromium.new_context(
-                base_url=broker.url, storage_state=session, **options
-            )
-            contexts.enter_context(context)
-            context.set_default_timeout(WAIT_MS)
-            page = context.new_page()
+            if session is None or opened or options:
+                page = own(broker, session, **options)
+            else:
+                page = shared_contexts.page(broker, session)
+            opened.append(page)
+            page.set_viewport_size(viewport)
+            page.context.set_default_timeout(WAIT_MS)
             page.on("console", note)
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.goto(path)
             return page
 
         yield start
+        shared_contexts.close_pages()
     assert complaints == []
 
 
