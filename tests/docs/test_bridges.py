@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.test_readme import run
 from tests.support.broker_process import ROOT
-from tests.support.children import Child
+from tests.support.forked import Forked
 from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.ports import reserve_ports
@@ -35,7 +35,7 @@ def running(command: str, environment: dict[str, str], folder: Path) -> Iterator
     log = folder / f"{words[-1]}.log"
     with (
         log.open("wb") as into,
-        Child(words, cwd=folder, env=environment, stdout=into, stderr=into) as process,
+        Forked(words, cwd=folder, env=environment, stdout=into, stderr=into) as process,
     ):
         try:
             poll(lambda: process.poll() is not None or _STARTED.search(log.read_text()), 60)
