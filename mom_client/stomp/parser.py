@@ -23,6 +23,7 @@ from .errors import Fault, Malformed
 from .frame import (
     CLIENT_COMMANDS,
     CONNECT,
+    MESSAGE,
     NEVER_ESCAPED,
     SEND,
     SERVER_COMMANDS,
@@ -81,7 +82,7 @@ _STRAY_EOLS: Final = 8
 _BLANKS: Final = " \t"
 _LONGEST_NUMBER: Final = 18  #: digits of a content-length that int() need look at
 
-_S, _A, _TLS_HANDSHAKE = b"SA\x16"
+_S, _A, _M, _TLS_HANDSHAKE = b"SAM\x16"
 
 
 class _Layout(NamedTuple):
@@ -241,11 +242,31 @@ class Parser:
                 names = data[start + 19 : run_end - len(end)]
                 frames.append(ReceiptRun(names.split(end + b"RECEIPT\nreceipt-id:")))
                 start = run_end
-            else:
-                start = self._read_strictly(data, start, frames)
-                limit -= _STRICT_BYTES
-                stop = min(limit, len(data))
+                continue
+            frame_end = self._read_plain_message(data, start, frames) if data[start] == _M else 0
+            start = frame_end or self._read_strictly(data, start, frames)
+            limit -= _STRICT_BYTES
+            stop = min(limit, len(data))
         return start
+
+    def _read_plain_message(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> int:
+        """Read a MESSAGE with a content-length that is here whole, and in which nothing needs a second look:
+        where the next frame begins, 0 if it is another one."""
+        stop = data.find(b"\n\n", start, start + self._longest_hot_head)
+        if stop < 0 or not data.startswith(b"MESSAGE\n", start):
+            return 0
+        headers = self._pairs(data[start:stop])
+        if headers is None or "receipt" in headers:
+            return 0
+        number = headers.pop("content-length", "")
+        if not (number.isascii() and number.isdigit()) or len(number) > _LONGEST_NUMBER:
+            return 0
+        body_start = stop + 2
+        body_end = body_start + int(number)
+        if body_end >= len(data) or body_end - body_start > self._limits.max_body or data[body_end]:
+            return 0
+        frames.append(Frame(MESSAGE, headers, None, data[body_start:body_end]))
+        return body_end + 2 if data[body_end + 1 : body_end + 2] == b"\n" else body_end + 1
 
     def _read_from_client(
         self, data: bytes, start: int, limit: int, frames: list[Frame | AckRun | Malformed]
@@ -327,10 +348,19 @@ class Parser:
 
         Blocks that never repeat, such as those with a correlation-id, come this way.
         """
-        unusual = b"\\" in head or b"\r" in head or b"\0" in head or len(head) > self._limits.max_header_line
-        if unusual or self._version == "1.0" or not head.startswith(b"SEND\n"):
+        headers = self._pairs(head) if head.startswith(b"SEND\n") else None
+        if headers is None or not _VOLATILE.isdisjoint(headers):
             return None
-        if head.count(b"\n") + len(_VOLATILE) > self._limits.max_headers:
+        self._keep(head, headers)
+        self._is_new = True
+        return headers
+
+    def _pairs(self, head: bytes) -> Headers | None:
+        """The headers of a block without escapes, repeated headers or malformed lines; else None."""
+        unusual = b"\\" in head or b"\r" in head or b"\0" in head or len(head) > self._limits.max_header_line
+        # Two lines more are allowed for, which may have been cut out.
+        lines = head.count(b"\n")
+        if unusual or self._version == "1.0" or lines + len(_VOLATILE) > self._limits.max_headers:
             return None
         try:
             pairs = _HEADER_LINE.findall(head.decode())
@@ -338,15 +368,7 @@ class Parser:
             return None
         headers = Headers(pairs)
         # Fewer pairs than lines: one is malformed. Fewer headers than pairs: one is repeated.
-        # Two lines more are allowed for, which may have been cut out.
-        wrong = (
-            not len(headers) == len(pairs) == head.count(b"\n") or len(pairs) + 2 > self._limits.max_headers
-        )
-        if wrong or not _VOLATILE.isdisjoint(headers):
-            return None
-        self._keep(head, headers)
-        self._is_new = True
-        return headers
+        return headers if len(headers) == len(pairs) == lines else None
 
     def _remember(self, head: bytes, headers: Headers) -> None:
         """Keep what the strict path has found out about a header block."""
