@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, Self
 
 from .client import Client, connect
-from .errors import ClientError, ConnectionLost, Refused, Timeout
+from .errors import ClientError, ConnectionLost, Refused
 from .message import Message
 from .subscription import Subscription
 
@@ -47,8 +47,8 @@ DEFAULT_TIMEOUT_S: Final = 5.0
 MAX_TIMEOUT_S: Final = 4_294.0
 MAX_PARTS: Final = 1_000
 MAX_BYTES: Final = 64 * 1024 * 1024
-#: calls of one environment that its handler works on at a time
-MAX_CALLS: Final = 16
+#: calls of one environment that its handler works on at a time: as many as a broker gives to one handler
+MAX_CALLS: Final = 64
 #: seconds beyond its own time in which the broker must have answered a request
 _MARGIN_S: Final = 5.0
 #: a subscription to it is a handler, which must answer
@@ -138,6 +138,7 @@ class Environment:
         self._client: Client = connect(url, **options)
         self._wanted = site
         self._handler: Handler | None = None
+        self._in_thread = False
         self._subscription: Subscription | None = None
         self._receiving: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[None]] = set()
@@ -171,6 +172,7 @@ class Environment:
         Set it before the start, or what comes between is refused as DB_NOSERVER.
         """
         self._handler = handler
+        self._in_thread = not inspect.iscoroutinefunction(handler)
         if self._is_started and self._subscription is None:
             await self._receive()
 
@@ -194,7 +196,7 @@ class Environment:
         there is no master.
         """
         self._check_started()
-        await self._send(site, [], {"channel-open": "true"})
+        await self._confirmed(await self._send(site, [], {"channel-open": "true"}))
         channel = Channel(self, site)
         self._channels[channel] = None
         return channel
@@ -222,36 +224,61 @@ class Environment:
     def _closed(self, channel: "Channel") -> None:
         self._channels.pop(channel, None)
 
-    async def _send(self, site: str, parts: Iterable[Part], headers: dict[str, str]) -> None:
+    async def _send(
+        self, site: str, parts: Iterable[Part], headers: dict[str, str]
+    ) -> "asyncio.Future[None]":
+        """Send a message, once there is room. Returns its confirmation to come."""
         body, lengths = _joined(parts)
         try:
-            await self._client.send(
+            await self._client.requests.wait_writable()
+            return self._client.send_nowait(
                 f"/channel/{site}", body, persistent=False, headers={"parts": lengths, **headers}
             )
+        except ConnectionLost as lost:
+            raise DB_REP_UNAVAIL(str(lost)) from None
+
+    async def _confirmed(self, confirmation: "asyncio.Future[None]") -> None:
+        try:
+            await confirmation
         except Refused as refused:
             raise _error(refused.code, refused.detail) from None
         except ConnectionLost as lost:
             raise DB_REP_UNAVAIL(str(lost)) from None
 
     async def _request(
-        self, site: str, parts: Iterable[Part], timeout_s: float, *, multiple: bool
+        self,
+        site: str,
+        parts: Iterable[Part],
+        timeout_s: float,
+        pending: "set[asyncio.Future[Any]]",
+        *,
+        multiple: bool,
     ) -> list[bytes]:
+        """The answer to a request, which is in `pending` while it waits."""
         body, lengths = _joined(parts)
         headers = {
             "parts": lengths,
             "timeout-ms": str(round(timeout_s * 1000)),
-            "multiple": str(multiple).lower(),
+            "multiple": "true" if multiple else "false",
         }
+        requests = self._client.requests
         try:
-            answer = await self._client.request(
-                f"/channel/{site}", body, timeout_s=timeout_s + _MARGIN_S, headers=headers
-            )
+            await requests.wait_writable()
+            id, reply = requests.ask(f"/channel/{site}", body, {"headers": headers})
+        except ConnectionLost as lost:
+            raise DB_REP_UNAVAIL(str(lost)) from None
+        timer = asyncio.get_running_loop().call_later(timeout_s + _MARGIN_S, _time_out, reply, site)
+        pending.add(reply)
+        try:
+            answer = await reply
         except Refused as refused:
             raise _error(refused.code, refused.detail) from None
         except ConnectionLost as lost:
             raise DB_REP_UNAVAIL(f"the outcome is unknown: {lost}") from None
-        except Timeout:
-            raise DB_TIMEOUT(f"no answer from {site} within {timeout_s:g} s") from None
+        finally:
+            pending.discard(reply)
+            timer.cancel()
+            requests.forget(id)
         status = answer.headers.get("channel-status", "ok")
         if status != "ok":
             raise _error(status, answer.headers.get("reason") or f"the request to {site} failed")
@@ -283,22 +310,33 @@ class Environment:
         channel = ResponseChannel(self, message, need_response)
         try:
             parts = _parts(message)
-            if inspect.iscoroutinefunction(handler):
-                await handler(channel, parts, need_response)
-            else:
+            if self._in_thread:
                 in_thread = ThreadChannel(channel, asyncio.get_running_loop())
                 await asyncio.to_thread(handler, in_thread, parts, need_response)
+            else:
+                await handler(channel, parts, need_response)
         except Exception:
             log.exception("the handler of messages failed")
         finally:
             await channel._finish()
 
-    async def _answer(self, call: str, parts: Iterable[Part] | None) -> None:
-        """Send an answer, or (None) that there is none."""
-        headers = {"channel-call": call}
+    async def _answer(self, call: Message, parts: Iterable[Part] | None) -> None:
+        """Send an answer, or (None) that there is none. The broker may refuse one of several parts, which is
+        confirmed for that."""
+        if not call.is_current:
+            raise EINVAL("the connection over which the request came was lost: it cannot be answered")
+        headers = {"channel-call": call.headers.get("channel-call", "")}
         if parts is None:
             headers["channel-status"] = "keyempty"
-        await self._send("$answer", parts or [], headers)
+        body, headers["parts"] = _joined(parts or ())
+        try:
+            await self._client.send(
+                "/channel/$answer", body, persistent=False, confirm="," in headers["parts"], headers=headers
+            )
+        except Refused as refused:
+            raise _error(refused.code, refused.detail) from None
+        except ConnectionLost as lost:
+            raise DB_REP_UNAVAIL(str(lost)) from None
 
 
 class Channel:
@@ -314,7 +352,12 @@ class Channel:
     async def send_msg(self, parts: Iterable[Part]) -> None:
         """Send a message of one or more parts, without an answer. Returns when it was handed over."""
         self._check()
-        await self._while_open(self._env._send(self.site, parts, {}))
+        confirmation = await self._env._send(self.site, parts, {})
+        self._open.add(confirmation)
+        try:
+            await self._env._confirmed(confirmation)
+        finally:
+            self._open.discard(confirmation)
 
     async def send_request(
         self, parts: Iterable[Part], timeout_s: float = 0, *, multiple: bool = False
@@ -329,8 +372,9 @@ class Channel:
         self._check()
         if not 0 <= timeout_s <= MAX_TIMEOUT_S:
             raise EINVAL(f"timeout_s is {timeout_s:g}; it must be from 0 to {MAX_TIMEOUT_S:g}")
-        request = self._env._request(self.site, parts, timeout_s or self._timeout_s, multiple=multiple)
-        answer: list[bytes] = await self._while_open(request)
+        answer = await self._env._request(
+            self.site, parts, timeout_s or self._timeout_s, self._open, multiple=multiple
+        )
         return answer if multiple else (answer[0] if answer else b"")
 
     def set_timeout(self, timeout_s: float) -> None:
@@ -348,26 +392,13 @@ class Channel:
         if self._open:
             _, late = await asyncio.wait(self._open, timeout=wait_s)
             for one in late:
-                one.cancel()
+                _fail(one, ChannelClosed(f"the channel to {self.site} was closed meanwhile"))
         self._env._closed(self)
 
     def _check(self) -> None:
         if self._is_closed:
             raise ChannelClosed(f"the channel to {self.site} is closed")
         self._env._check_started()
-
-    async def _while_open(self, work: Any) -> Any:
-        task = asyncio.ensure_future(work)
-        self._open.add(task)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if self._is_closed:
-                raise ChannelClosed(f"the channel to {self.site} was closed meanwhile") from None
-            task.cancel()
-            raise
-        finally:
-            self._open.discard(task)
 
 
 class ResponseChannel:
@@ -376,7 +407,7 @@ class ResponseChannel:
 
     def __init__(self, env: Environment, message: Message, need_response: bool) -> None:
         self._env = env
-        self._call = message.headers.get("channel-call", "")
+        self._call = message
         #: the site that has sent the message
         self.site = message.headers.get("channel-from", "")
         self._need_response = need_response
@@ -387,7 +418,7 @@ class ResponseChannel:
         if self._is_ended:
             raise EINVAL("the handler has returned: its channel has ended")
         if not self._need_response:
-            await self._env._send(self.site, parts, {})
+            await self._env._confirmed(await self._env._send(self.site, parts, {}))
             return
         if self._is_answered:
             raise EINVAL("this request was answered before")
@@ -431,12 +462,21 @@ class ThreadChannel:
         asyncio.run_coroutine_threadsafe(self._channel.send_msg(parts), self._loop).result()
 
 
+def _time_out(reply: "asyncio.Future[Any]", site: str) -> None:
+    _fail(reply, DB_TIMEOUT(f"no answer from {site} in time, nor one of the broker"))
+
+
+def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
 def _joined(parts: Iterable[Part]) -> tuple[bytes, str]:
     """The body of a message with these parts, and their lengths. Raises EINVAL beyond the limits."""
     all_parts = list(parts)
-    lengths = [len(part) for part in all_parts]
     if len(all_parts) > MAX_PARTS:
         raise EINVAL(f"a message may have {MAX_PARTS} parts, not {len(all_parts)}")
+    lengths = list(map(len, all_parts))
     if sum(lengths) > MAX_BYTES:
         raise EINVAL(f"a message may have {MAX_BYTES} bytes, not {sum(lengths)}")
     return b"".join(all_parts), ",".join(map(str, lengths))

@@ -362,6 +362,11 @@ class Client:
         return self._selection.spares if self._selection is not None else []
 
     @property
+    def requests(self) -> Requests:
+        """The requests that wait for their replies."""
+        return self._requests
+
+    @property
     def server(self) -> Mapping[str, str]:
         """The headers of the CONNECTED frame: server, session, version, …; empty without a connection."""
         link = self._keeper.link
@@ -433,7 +438,9 @@ class Client:
     def _soft_refusal(self, frame: Frame) -> None:
         """The broker refuses a frame, or a subscription from now on, and goes on."""
         refused = Refused.from_frame(frame.headers, frame.body)
-        self._refused(frame.headers.get("receipt-id", "").encode(), refused)
+        receipt = frame.headers.get("receipt-id", "")
+        if receipt or not self._requests.refused(frame.headers.get("correlation-id", ""), refused):
+            self._refused(receipt.encode(), refused)
         self._subscriptions.revoked(str(refused.problem.get("subscription")), refused)
 
     # -- sending -------------------------------------------------------------------------------

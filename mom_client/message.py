@@ -48,6 +48,12 @@ class Message:
         return self.frame.headers.get("destination", "")
 
     @property
+    def is_current(self) -> bool:
+        """True while there is the connection over which it was received."""
+        keeper = self._frame_sender.keeper
+        return keeper.connected and self.epoch == keeper.epoch
+
+    @property
     def redelivered(self) -> bool:
         """True if it may have been delivered before."""
         return self.frame.headers.get("redelivered") == "true"

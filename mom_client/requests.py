@@ -4,7 +4,7 @@ import asyncio
 import itertools
 
 from .activity import Activity
-from .errors import ConnectionLost, Timeout
+from .errors import ConnectionLost, Refused, Timeout
 from .frame_sender import FrameSender
 from .message import Message
 from .sending import SendOptions
@@ -34,12 +34,8 @@ class Requests:
         if self._frame_sender.forwards(destination):
             raise ValueError(f"another broker cannot reply to a request: send to {destination}, or ask here")
         keeper = self._frame_sender.keeper
-        await keeper.wait_writable()
-        await keeper.wait_connected(sending=True)
-        session = keeper.live().connection.headers.get("session", "")
-        correlation_id = f"{session}-{next(self._numbers)}"
-        options["correlation_id"], options["reply_to"] = correlation_id, REPLIES
-        options.setdefault("persistent", False)
+        await self.wait_writable()
+        correlation_id = self._address(options)
         reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
         def pass_refusal(sent: "asyncio.Future[None]") -> None:
@@ -59,6 +55,44 @@ class Requests:
             raise Timeout(f"no reply from {destination} within {timeout_s:g} s") from None
         finally:
             del self._replies[correlation_id]
+
+    async def wait_writable(self) -> None:
+        """Wait until a request can be sent. Raises ConnectionLost."""
+        await self._frame_sender.keeper.wait_writable()
+        await self._frame_sender.keeper.wait_connected(sending=True)
+
+    def ask(
+        self, destination: str, body: bytes, options: SendOptions
+    ) -> tuple[str, "asyncio.Future[Message]"]:
+        """Send a request without a receipt: for a destination where each is answered, or refused by its
+        correlation id. Returns that, and the reply to come; `forget` it in the end. Raises ConnectionLost."""
+        correlation_id = self._address(options)
+        frame = self._frame_sender.compose(destination, body, options, b"")
+        self._frame_sender.keeper.live().write(frame)
+        reply = self._replies[correlation_id] = asyncio.get_running_loop().create_future()
+        self._activity.begin()
+        return correlation_id, reply
+
+    def forget(self, correlation_id: str) -> None:
+        """Take no reply to a request of `ask` any more."""
+        del self._replies[correlation_id]
+        self._activity.end()
+
+    def _address(self, options: SendOptions) -> str:
+        """Have the reply to a message come to this client; returns its new correlation id."""
+        session = self._frame_sender.keeper.live().connection.headers.get("session", "")
+        correlation_id = options["correlation_id"] = f"{session}-{next(self._numbers)}"
+        options["reply_to"] = REPLIES
+        options.setdefault("persistent", False)
+        return correlation_id
+
+    def refused(self, correlation_id: str, refused: Refused) -> bool:
+        """Fail a request. Returns False if none with this id waits."""
+        reply = self._replies.get(correlation_id)
+        if reply is None or reply.done():
+            return False
+        reply.set_exception(refused)
+        return True
 
     def take(self, message: Message) -> None:
         """Give a reply to its request, if that still waits."""

@@ -195,6 +195,12 @@ async def test_what_is_no_message_is_refused_with_a_reason(
     assert told in json.loads(found.body)["detail"]
 
 
+async def test_a_refused_request_is_named_by_its_correlation_id(broker: SmallBroker) -> None:
+    client = await broker.client(**SOFT)
+    found = received(await client.ask(request("/channel/b1", id="7", timeout_ms="x")))
+    assert (code_of(found), found.headers.get("correlation-id")) == ("invalid", "7")
+
+
 async def test_a_channel_to_the_own_site_can_be_opened_without_sending_anything(
     broker: SmallBroker,
 ) -> None:

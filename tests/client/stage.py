@@ -102,10 +102,13 @@ class FakeSession:
 
     def refuse(self, frame: Frame, code: str) -> None:
         """A refusal of a single act."""
-        assert frame.receipt is not None
+        if frame.receipt is None:
+            named = {"correlation-id": frame.headers["correlation-id"]}
+        else:
+            named = {"receipt-id": frame.receipt.decode()}
         headers = {"subscription": "$mom.refused", "message-id": "r", "destination": "/user/$mom.refused"}
         body = b'{"type": "/docs/problems/%b", "detail": "because"}' % code.encode()
-        self.say(wire.MESSAGE, {**headers, "receipt-id": frame.receipt.decode()}, body)
+        self.say(wire.MESSAGE, {**headers, **named}, body)
 
     def end(self, error: Exception | None = None) -> None:
         """The connection breaks."""

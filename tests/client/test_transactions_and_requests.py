@@ -144,6 +144,20 @@ async def test_a_refused_request(stage: FakeBroker) -> None:
     await stage.leave(client, session)
 
 
+async def test_a_request_without_a_receipt_is_refused_by_its_correlation_id(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    replies = [client.requests.ask("/channel/b2", body, {})[1] for body in (b"1", b"2")]
+    first, second = [await session.expect(wire.SEND) for _ in replies]
+    assert first.receipt is None
+    session.refuse(second, "not-allowed")
+    with pytest.raises(mom_client.Refused, match="not-allowed"):
+        await replies[1]
+    assert not replies[0].done()
+    session.deliver("/temp-queue/replies", 1, correlation_id=first.headers["correlation-id"])
+    await replies[0]
+    await stage.leave(client, session)
+
+
 async def test_a_request_ends_with_its_connection(stage: FakeBroker) -> None:
     client, session = await stage.client()
     asking = asyncio.ensure_future(client.request("/queue/rpc", b""))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
-from broker_app.core.commands import DeliverTo, Publish
+from broker_app.core.commands import DeliverTo, Entry, Publish
 from broker_app.core.message import Envelope
 from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
@@ -14,14 +15,20 @@ from mom_client.stomp.encode import encode_headers
 
 #: bytes that a message counts in addition to its body
 _HEAD_BYTES: Final = 300
+#: bytes of messages that gather in one turn of the loop
+_MOST_BYTES: Final = 1024 * 1024
 
 
 class Publisher(InnerReceiver):
-    """A peer of the engine that sends these messages, and receives nothing."""
+    """A peer of the engine that sends these messages, and receives nothing. Those of one turn of the loop are
+    one command for each handler, and one for all answers."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._peer = Peer(self, user="$channel", own=True)
+        self._calls: dict[Subscription, list[tuple[Envelope, bytes]]] = {}
+        self._replies: list[Entry] = []
+        self._bytes = 0
 
     def call(self, handler: Subscription, id: str, site: str, content: Content) -> None:
         """Hand a call of another application, at `site`, to a handler. `id` is empty for a message."""
@@ -31,8 +38,8 @@ class Publisher(InnerReceiver):
         if content.lengths is not None:
             lines.append(("parts", content.lengths))
         envelope = Envelope(REQUESTS, encode_headers(lines), persistent=False)
-        deliver = DeliverTo(handler, ((envelope, content.body),))
-        self._engine.submit(deliver, _HEAD_BYTES + len(content.body))
+        self._calls.setdefault(handler, []).append((envelope, content.body))
+        self._gathered(content)
 
     def reply(self, address: str, correlation_id: str, answer: Answer) -> None:
         """Send an answer to the temporary queue of its client."""
@@ -43,5 +50,23 @@ class Publisher(InnerReceiver):
         if content.lengths is not None:
             lines.append(("parts", content.lengths))
         envelope = Envelope(address, encode_headers(lines), persistent=False)
-        publish = Publish(self._peer, [(envelope, content.body, None)])
-        self._engine.submit(publish, _HEAD_BYTES + len(content.body))
+        self._replies.append((envelope, content.body, None))
+        self._gathered(content)
+
+    def hand_over(self) -> None:
+        """Give the engine what has gathered."""
+        size, self._bytes = self._bytes, 0
+        calls, self._calls = self._calls, {}
+        replies, self._replies = self._replies, []
+        for handler, messages in calls.items():
+            self._engine.submit(DeliverTo(handler, messages), size)
+            size = 0
+        if replies:
+            self._engine.submit(Publish(self._peer, replies), size)
+
+    def _gathered(self, content: Content) -> None:
+        if not self._bytes:
+            asyncio.get_running_loop().call_soon(self.hand_over)
+        self._bytes += _HEAD_BYTES + len(content.body)
+        if self._bytes > _MOST_BYTES:
+            self.hand_over()

@@ -116,7 +116,10 @@ class Disconnection:
             # Answered in its turn, so that nothing of the flow overtakes it.
             conversation.submit(c.BreakFlow(conversation.peer, flow, refusal, frame.receipt))
             return
-        self.refuse(refusal, frame.receipt, soft=is_open)
+        if stays:
+            self.send_refusal(refusal, frame.receipt, frame.headers.get("correlation-id", ""))
+        else:
+            self.refuse(refusal, frame.receipt, soft=False)
 
     def malformed(self, malformed: Malformed) -> None:
         """End the session of a client that sent an invalid frame."""
@@ -126,15 +129,15 @@ class Disconnection:
             return
         self.refuse(Refused(malformed.code, malformed.detail), malformed.receipt, soft=False)
 
-    def send_refusal(self, refusal: Refused, receipt: bytes | None) -> None:
-        """Refuse one frame of a client that stays connected."""
+    def send_refusal(self, refusal: Refused, receipt: bytes | None, correlation_id: str = "") -> None:
+        """Refuse one frame of a client that stays connected, which had this receipt and correlation id."""
         conversation = self._conversation
         if conversation.state == CLOSED:
             return
         self._note(refusal)
         self._refusals_sent += 1
         id = f"refused-{self._refusals_sent}"
-        conversation.write(conversation.renderer.soft_refusal(refusal, receipt, id))
+        conversation.write(conversation.renderer.soft_refusal(refusal, receipt, id, correlation_id))
 
     def send_error(self, refusal: Refused, receipt: bytes | None) -> None:
         """Refuse by an ERROR, and end the session."""

@@ -151,7 +151,9 @@ class Renderer:
         ]
         return _with_receipt_id(answer(ERROR, headers, _problem(refusal), self._version), receipt)
 
-    def soft_refusal(self, refusal: Refused, receipt: bytes | None, message_id: str) -> bytes:
+    def soft_refusal(
+        self, refusal: Refused, receipt: bytes | None, message_id: str, correlation_id: str
+    ) -> bytes:
         """A refusal as a MESSAGE, for clients with `mom-soft-errors`."""
         headers = [
             ("subscription", REFUSED_SUBSCRIPTION),
@@ -159,6 +161,8 @@ class Renderer:
             ("destination", REFUSED_DESTINATION),
             ("content-type", MEDIA_TYPE),
         ]
+        if correlation_id:
+            headers.append(("correlation-id", correlation_id))
         return _with_receipt_id(answer(MESSAGE, headers, _problem(refusal), self._version), receipt)
 
 

@@ -97,6 +97,7 @@ class Sends:
         if kind == CHANNEL:
             channel_sends.send(conversation, envelope, frame.body)
             if frame.receipt is not None:  # once all that was sent before is confirmed
+                conversation.sessions.channels.publisher.hand_over()
                 conversation.submit(c.Answer(conversation.peer, frame.receipt))
             return
         size = len(frame.body) + envelope.overhead_bytes
