@@ -48,7 +48,7 @@ class Wire(asyncio.Transport):
         self.other: Wire
 
     def write(self, data: Any) -> None:
-        Wire.frames += 1
+        Wire.frames += _frames_in(data)
         Wire.size += len(data)
         self._loop.call_soon(self.other.link.data_received, data)
 
@@ -68,6 +68,15 @@ class Wire(asyncio.Transport):
         self._loop.call_soon(self.other.link.connection_lost, None)
 
     abort = close
+
+
+def _frames_in(data: bytes | bytearray) -> int:
+    """The number of frames in what was written."""
+    number = start = 0
+    while start < len(data):
+        start += 4 + int.from_bytes(data[start : start + 4], "big")
+        number += 1
+    return number
 
 
 class Member:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from broker_app.features.channels.handlers import MOST_CALLS
 from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.handshake import Handshake
-from tests.cluster.conftest import SECRET, Brokers
+from broker_app.features.cluster.outbox import PIECE_BYTES
+from tests.channels.linked_site import Site
+from tests.cluster.conftest import Brokers
 from tests.support.node_process import nodes_in
 from tests.support.patience import patient
 
@@ -28,68 +27,35 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
         yield brokers
 
 
-class Site:
-    """A linked site that sends what a test says. `received` are the frames that came, without the usual."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._frames = f.Reader(64 * f.MIB)
-        self._received: list[Any] = []
-
-    @classmethod
-    async def link(cls, port: int) -> Site:
-        """Connect, and prove to be of the cluster."""
-        site = cls(*await asyncio.open_connection("127.0.0.1", port))
-        handshake = Handshake(SECRET, dials=True, send=site.send)
-        handshake.begin()
-        while not handshake.is_proven:
-            handshake.receive(await site.next(f.Challenge, f.Proof))
-        identity = await site.next(f.Identity)
-        own = identity.settings
-        site.send(f.Identity("hostile", "1", identity.version, "127.0.0.1:1", [], "", own, []))
-        await site.next(f.ChannelHandlers)
-        return site
-
-    def send(self, *frames: f.Frame) -> None:
-        self.send_bytes(b"".join(map(f.encode, frames)))
-
-    def send_bytes(self, data: bytes | bytearray) -> None:
-        self._writer.write(data)
-
-    async def next(self, *kinds: type) -> Any:
-        """The next frame of one of these kinds, or that ends the link."""
-        async with asyncio.timeout(patient(10)):
-            while True:
-                while not self._received:
-                    data = await self._reader.read(65_536)
-                    if not data:
-                        raise EOFError
-                    self._received += self._frames.feed(data)
-                frame = self._received.pop(0)
-                if isinstance(frame, (*kinds, f.Refuse)):
-                    return frame
-
-    async def close(self) -> None:
-        self._writer.close()
-        with contextlib.suppress(ConnectionError):
-            await self._writer.wait_closed()
+#: the beginning of a call whose body comes in pieces
+LARGE = f.ChannelCall(1, 1_000, False, None, b"", 2 * PIECE_BYTES)
+PIECE = f.ChannelPiece(b"x" * PIECE_BYTES)
 
 
 @pytest.mark.parametrize(
-    "frame",
+    "frames",
     [
-        f.ChannelCall(0, 0, False, "2,2", b"abc"),
-        f.ChannelCall(1, 1_000, False, "-1,4", b"abc"),
-        f.ChannelCall(1, 1_000, False, "0," * 1_000 + "3", b"abc"),
-        f.ChannelCall(1, 1_000, False, "9" * 5_000, b"abc"),
-        f.ChannelAnswer(1, "fine", None, b""),
-        f.ChannelAnswer(1, "ok", "1", b""),
+        [f.ChannelCall(0, 0, False, "2,2", b"abc")],
+        [f.ChannelCall(1, 1_000, False, "-1,4", b"abc")],
+        [f.ChannelCall(1, 1_000, False, "0," * 1_000 + "3", b"abc")],
+        [f.ChannelCall(1, 1_000, False, "9" * 5_000, b"abc")],
+        [f.ChannelCall(1, 1_000, False, None, b"x" * f.MIB)],
+        [f.ChannelCall(1, 1_000, False, None, b"", 1 << 40)],
+        [f.ChannelCall(1, 1_000, False, None, b"with a body", 2 * PIECE_BYTES)],
+        [f.ChannelAnswer(1, "fine", None, b"")],
+        [f.ChannelAnswer(1, "ok", "1", b"")],
+        [PIECE],
+        [LARGE, LARGE],
+        [LARGE, f.ChannelPiece(b"")],
+        [LARGE, f.ChannelPiece(b"x" * (PIECE_BYTES + 1))],
+        [LARGE, PIECE, PIECE, PIECE],
     ],
 )
-async def test_a_frame_that_no_broker_sends_ends_its_link_alone(broker: Brokers, frame: f.Frame) -> None:
+async def test_frames_that_no_broker_sends_end_their_link_alone(
+    broker: Brokers, frames: list[f.Frame]
+) -> None:
     site = await Site.link(broker.ports[0])
-    site.send(frame)
+    site.send(*frames)
     refused = await site.next()
     await site.close()
     assert refused.code == "protocol-error"

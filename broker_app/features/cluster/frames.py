@@ -273,23 +273,39 @@ class Record(_Frame):
 
 class ChannelCall(_Frame):
     """A message of an application for a handler at the other site, or with a number a request, which has
-    `timeout_ms`. `lengths` are those of the parts of the body, as the header `parts` has them."""
+    `timeout_ms`. `lengths` are those of the parts of the body, as the header `parts` has them. A large body
+    has a `size`, and comes in pieces."""
 
     number: int
     timeout_ms: int
     multiple: bool
     lengths: str | None
     body: bytes
+    size: _Count = 0
 
 
 class ChannelAnswer(_Frame):
-    """The answer to the request of that number; `reason` says why it has another status than "ok"."""
+    """The answer to the request of that number; `reason` says why it has another status than "ok". The body
+    as of a call."""
 
     number: int
     status: str
     lengths: str | None
     body: bytes
     reason: str = ""
+    size: _Count = 0
+
+
+class ChannelPiece(_Frame):
+    """The next bytes of the body of the large call, or answer, that has begun. Others come in between."""
+
+    body: bytes
+
+
+class ChannelCredit(_Frame):
+    """So many pieces were taken."""
+
+    pieces: Annotated[int, msgspec.Meta(ge=0, le=1_000)]
 
 
 class ChannelHandlers(_Frame):
@@ -320,14 +336,14 @@ Frame = (
     | Confirmed
     | Record
     | ChannelFrame
+    | ChannelPiece
+    | ChannelCredit
 )
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 #: of long frames: many small parts would take long to read
-_large_decoder: msgspec.msgpack.Decoder[_LargeDelivery | ChannelCall | ChannelAnswer] = (
-    msgspec.msgpack.Decoder(_LargeDelivery | ChannelCall | ChannelAnswer)
-)
+_large_decoder: msgspec.msgpack.Decoder[_LargeDelivery] = msgspec.msgpack.Decoder(_LargeDelivery)
 
 
 def encode(frame: Frame) -> bytearray:
@@ -381,7 +397,12 @@ def _decoded(content: memoryview) -> Frame:
     if len(content) <= MOST_USUAL_BYTES:
         return _decoder.decode(content)
     large = _large_decoder.decode(content)
-    return Deliver(large.envelopes, large.messages) if isinstance(large, _LargeDelivery) else large
+    return Deliver(large.envelopes, large.messages)
+
+
+def without_body(call: ChannelCall | ChannelAnswer) -> ChannelCall | ChannelAnswer:
+    """The beginning of a large call, whose body follows in pieces."""
+    return msgspec.structs.replace(call, body=b"", size=len(call.body))
 
 
 def settled(acked: list[int], returned: list[int], failed: list[Failed]) -> Iterator[Settled]:

@@ -13,6 +13,7 @@ from broker_app.base.refused import Refused
 from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.handshake import Handshake
+from broker_app.features.cluster.outbox import Assembly, Outbox
 from broker_app.features.cluster.remote_consumers import WINDOW_BYTES, RemoteConsumers
 from broker_app.features.cluster.remote_queues import RemoteQueues
 
@@ -23,8 +24,6 @@ BEAT_S: Final = 1.0
 SILENCE_S: Final = 5.0
 #: bytes that wait to be sent, above which the engine delivers nothing more
 _OUTBOX_BYTES: Final = 1 * f.MIB
-#: bytes that wait to be sent, above which calls of applications are refused
-_CALLS_BYTES: Final = 32 * f.MIB
 #: bytes that wait to be sent, in addition to those of messages, when the other broker has read too little
 _MOST_OUTBOX_BYTES: Final = 32 * f.MIB
 #: the detail for a broker that has not proven to be one of the cluster
@@ -81,6 +80,8 @@ class Link(asyncio.Protocol):
         self._most_bytes = most_bytes
         self._reader = f.Reader()
         self._turn = Deadline(time.monotonic)
+        self._outbox = Outbox()
+        self._large_call = Assembly(most_bytes)
         self._handshake = Handshake(secret, dials=dials, send=self.send)
         self._transport: asyncio.Transport
         self._deadline: asyncio.TimerHandle | None = None
@@ -98,8 +99,8 @@ class Link(asyncio.Protocol):
         self.clients = 0
         self.since = time.time()
         self._heard = self._asked = self._taken = time.monotonic()
-        #: bytes that were handed to the connection, and those of them that it had not taken a second ago
-        self._sent_bytes = self._taken_bytes = 0
+        #: bytes that the connection had taken a second ago
+        self._taken_bytes = 0
         self._is_paused = False
         self._ping = 0
         self.round_trip_ms: float | None = None
@@ -109,6 +110,7 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_OUTBOX_BYTES)
+        self._outbox.open(self._transport)
         self.is_tls = transport.get_extra_info("ssl_object") is not None
         connection: socket.socket = transport.get_extra_info("socket")
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -179,22 +181,18 @@ class Link(asyncio.Protocol):
     def send(self, frame: f.Frame) -> None:
         """Send a frame, unless the link has ended."""
         if not self.is_closed:
-            data = f.encode(frame)
-            self._sent_bytes += len(data)
-            self._transport.write(data)
+            self._outbox.send(frame)
 
     def send_call(self, frame: f.ChannelCall | f.ChannelAnswer) -> bool:
         """Send what an application sends to another one, unless too much waits; returns whether it was."""
-        if self.is_closed or self._transport.get_write_buffer_size() > _CALLS_BYTES:
-            return False
-        self._transport.write(f.encode(frame))
-        return True
+        return not self.is_closed and self._outbox.send_call(frame)
 
     def close(self, refusal: Refused) -> None:
         """End the link, and say why."""
         if not self.is_closed:
             is_known = self._handshake.is_proven or refusal.code == "unauthorized"
             self.send(f.Refuse(refusal.code, refusal.detail[:1_000] if is_known else _STRANGER))
+            self._outbox.flush()
             self._transport.close()
             self._end(refusal)
 
@@ -205,9 +203,10 @@ class Link(asyncio.Protocol):
 
     def each_second(self, now: float) -> None:
         """Ask whether the other broker is still there, and takes what it is sent; `now` is monotonic."""
-        waiting = self._transport.get_write_buffer_size()
-        if not waiting or self._sent_bytes - waiting != self._taken_bytes:
-            self._taken, self._taken_bytes = now, self._sent_bytes - waiting
+        waiting = self._outbox.waiting
+        taken_bytes = self._outbox.given - waiting
+        if not waiting or taken_bytes != self._taken_bytes:
+            self._taken, self._taken_bytes = now, taken_bytes
         if now - self._heard > SILENCE_S and not self._is_paused:
             self._lose(f"nothing came from it for {SILENCE_S:g} s")
         elif now - self._taken > SILENCE_S:
@@ -263,10 +262,24 @@ class Link(asyncio.Protocol):
                 self._owner.receive_reload(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)
+            case f.ChannelCall() | f.ChannelAnswer() if frame.size:
+                self._large_call.begin(frame)
+            case f.ChannelPiece(piece):
+                self._receive_piece(piece)
+            case f.ChannelCredit(pieces):
+                self._outbox.add_credit(pieces)
             case f.ChannelCall() | f.ChannelAnswer() | f.ChannelHandlers():
                 self._owner.receive_channel(self, frame)
             case _:
                 raise Refused("protocol-error", "the handshake is over")
+
+    def _receive_piece(self, piece: bytes) -> None:
+        """Take a part of a large call."""
+        call = self._large_call.take(piece)
+        if credit := self._large_call.credit():
+            self.send(f.ChannelCredit(credit))
+        if call is not None:
+            self._owner.receive_channel(self, call)
 
     def _receive_first(self, frame: f.Frame) -> None:
         """Take a frame of the handshake."""
