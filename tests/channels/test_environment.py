@@ -165,6 +165,46 @@ async def test_handlers_answer_once_with_one_part_or_not_at_all(sites: Brokers) 
         await until(lambda: refused == ["twice", "several"])
 
 
+async def test_a_channel_that_is_closed_fails_what_does_not_end_in_time(sites: Brokers) -> None:
+    """CH-A03."""
+    _, b2, b3 = sites
+    called, released = asyncio.Event(), asyncio.Event()
+
+    async def handler(channel: ch.ResponseChannel, parts: list[bytes], _: bool) -> None:
+        called.set()
+        await released.wait()
+
+    async with at(b3, handler), at(b2) as env:
+        channel = await env.repmgr_channel("b3")
+        asked = asyncio.create_task(channel.send_request([b"?"]))
+        await called.wait()
+        await channel.close(wait_s=0)
+        with pytest.raises(ch.ChannelClosed, match="closed meanwhile"):
+            await asked
+        released.set()
+
+
+async def test_a_handler_sends_messages_back_and_requests_to_its_own_site(sites: Brokers) -> None:
+    """CH-P11, CH-A08."""
+    _, b2, b3 = sites
+    echo = Echo()
+
+    async def handler(channel: ch.ResponseChannel, parts: list[bytes], need_response: bool) -> None:
+        assert need_response is (parts != [b"message"])
+        if parts == [b"outer"]:
+            answer = await own.send_request([b"inner"])
+            assert isinstance(answer, bytes)
+            parts = [answer]
+        await channel.send_msg(parts)
+
+    async with at(b3, handler) as env, at(b2, echo.__call__) as other:
+        own = await env.repmgr_channel("b3")
+        assert await own.send_request([b"outer"]) == b"inner"
+        channel = await other.repmgr_channel("b3")
+        await channel.send_msg([b"message"])
+        await until(lambda: echo.got == [("b3", [b"message"], False)])
+
+
 async def test_channels_are_opened_after_the_start_to_sites_that_exist(sites: Brokers) -> None:
     _, b2, _ = sites
     login = {"login": b2.user, "passcode": b2.password}
