@@ -140,7 +140,7 @@ class Assembly:
         return call
 
     def credit(self) -> int:
-        """The pieces that were taken, once they are so many that the other broker is told."""
+        """The pieces that were taken, once the other broker has to get credit for them."""
         if self._taken < WINDOW_PIECES // 2:
             return 0
         taken, self._taken = self._taken, 0
