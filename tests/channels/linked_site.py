@@ -49,7 +49,8 @@ class Site:
                     data = await self._reader.read(65_536)
                     if not data:
                         raise EOFError
-                    self._received += self._frames.feed(data)
+                    self._frames.add(data)
+                    self._received += self._frames
                 frame = self._received.pop(0)
                 if isinstance(frame, (*kinds, f.Refuse)):
                     return frame
