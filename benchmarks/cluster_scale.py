@@ -26,8 +26,8 @@ from broker_app.core.broker import Broker
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.core.outcome import Event, InterestChanged
 from broker_app.engine import Engine
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.link import Link
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.link import Link
 from broker_app.journal.memory import MemoryJournal
 
 SIZES: Final = (3, 10, 30, 100)

@@ -14,11 +14,11 @@ from typing import Generic, Protocol, TypeVar
 
 from .callback_broker import HostBroker, read_file
 from .callback_launch import CannotStart, find
+from .connection.failover import Failover
+from .connection.link import Opener
+from .connection.transport import Transport
 from .errors import ClientError
 from .events import ConnectionEvent
-from .failover import Failover
-from .link import Opener
-from .transport import Transport
 
 __all__ = ["ADDRESS", "CallbackRoute", "HostAddress", "Service"]
 

@@ -11,30 +11,30 @@ import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Self, Unpack
 
-from . import imq_uri
-from . import transport as transports
 from .activity import Activity
-from .brokerlist import LIST_SUBSCRIPTION
 from .callbacks import ADDRESS, CallbackRoute, HostAddress, Service
+from .connection import imq_uri
+from .connection import transport as transports
+from .connection.brokerlist import LIST_SUBSCRIPTION
+from .connection.failover import Failover
+from .connection.failover_uri import FailoverUri, check_listed, is_failover, parse
+from .connection.keeper import ConnectionKeeper
+from .connection.link import Link, Opener
+from .connection.pace import Pace
+from .connection.search import ATTEMPT_ERRORS, BrokerSearch, Timing
+from .connection.selection import BrokerSelection, failover_of, preferred_of
+from .connection.updates import UpdateSource
 from .errors import ClientError, ConnectionLost, Refused
 from .events import ConnectionEvent, EventStream, ExceptionListener, Listener
-from .failover import Failover
-from .failover_uri import FailoverUri, check_listed, is_failover, parse
 from .frame_sender import FrameSender
-from .keeper import ConnectionKeeper
-from .link import Link, Opener
 from .message import Message
-from .pace import Pace
 from .requests import Requests
-from .search import ATTEMPT_ERRORS, BrokerSearch, Timing
-from .selection import BrokerSelection, failover_of, preferred_of
 from .sending import Composer, SendOptions, checked_broker, forwarding_address
 from .stomp import AckRun, Frame, Limits
 from .stomp import frame as wire
 from .subscription import AckMode, Subscription, Subscriptions
 from .tracked import TrackedSends
 from .transaction import Transaction, Transactions
-from .updates import UpdateSource
 
 __all__ = ["Client", "connect"]
 
@@ -70,9 +70,9 @@ def connect(
 ) -> "Client":
     """A client of the broker at `url`; use it as ``async with connect(…) as mom``.
 
-    url                one address or several to choose from, see `mom_client.transport`, or a failover URI,
-                       ``failover:(a,b)?options``, see `mom_client.failover_uri`, or a list of GlassFish MQ,
-                       ``imqAddressList=a,b&options``, see `mom_client.imq_uri`; default: the environment's
+    url                one address or several to choose from (`connection.transport`), or a failover URI,
+                       ``failover:(a,b)?options`` (`connection.failover_uri`), or a list of GlassFish MQ,
+                       ``imqAddressList=a,b&options`` (`connection.imq_uri`); default: the environment's
                        MOM_URL (commas between several), else stomp://127.0.0.1:61613
     login, passcode    a user; or
     token              ``mom_…``; default: the environment's MOM_TOKEN when there is no login
@@ -86,7 +86,7 @@ def connect(
     pace               how patiently; a failover URI has options for this, `reconnect` and `resend_s`, and
                        defaults of its own
     limits             how large frames of the broker may be
-    tls                context for stomp+tls and wss, default `mom_client.transport.tls_context()`
+    tls                context for stomp+tls and wss, default `mom_client.connection.transport.tls_context()`
     opener             how to open a transport for an address, for in-process pipes
     listener           called with a `ConnectionEvent` when the connection changes; it must not wait
     exception_listener called once, after the last event, with the error when no connection will come again

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Unpack
 
+from .connection.keeper import ConnectionKeeper
 from .errors import Timeout
-from .keeper import ConnectionKeeper
 from .sending import Composer, SendOptions
 from .stomp import Frame
 from .tracked import TrackedSends

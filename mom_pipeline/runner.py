@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mom_pipeline import lineage, session
-from mom_pipeline.explain import explain
-from mom_pipeline.gateway import NICENESS
 from mom_pipeline.job_folder import Job, JobFolder
 from mom_pipeline.lineage import Lineage
 from mom_pipeline.progress import DONE, FAILED, RUNNING, STOPPED, Api, Progress, Reporter
+from mom_pipeline.spark.explain import explain
+from mom_pipeline.spark.gateway import NICENESS
 from mom_pipeline.stop import Stop
 
 if TYPE_CHECKING:

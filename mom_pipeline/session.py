@@ -10,8 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mom_pipeline import class_data, gateway, java, requirements, spark_home
+from mom_pipeline import requirements
 from mom_pipeline.errors import PipelineError
+from mom_pipeline.spark import class_data, gateway, java, spark_home
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

@@ -7,7 +7,7 @@ from typing import Any
 from csp.constants import NONE, SELF
 from django.utils.functional import SimpleLazyObject
 
-from broker_app.features.cluster import settings as cluster_settings
+from broker_app.features.cluster.configuration import settings as cluster_settings
 from mom_site import log_formats
 from mom_site.database import database, pipeline_database
 from mom_site.secret import former_keys, secret_key

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from broker_app.core import records
 from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, TEMP_TOPIC, TOPIC, is_forwarded
-from broker_app.core.offset import of_address
+from broker_app.core.remote.offset import of_address
 from mom_client import storeandforward
 
 #: names of the events; records are decoded to indexes of this tuple

@@ -90,7 +90,7 @@ def test_an_event_that_repeats_is_written_once_a_second_and_another_one_at_once(
 
 
 def test_a_program_that_begins_to_print_is_written_whole_and_then_a_line_a_second(clock: Clock) -> None:
-    log = logging.getLogger("broker_app.reflex.output_log")
+    log = logging.getLogger("broker_app.reflex.libraries.output_log")
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

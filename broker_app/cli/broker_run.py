@@ -13,7 +13,7 @@ from broker_app.base import roles
 from broker_app.cli.base.failures import USAGE, Failure
 from broker_app.cli.configuration.resources import brokers
 from broker_app.cli.up import run_broker
-from broker_app.features.cluster import settings
+from broker_app.features.cluster.configuration import settings
 
 #: `mom broker`, with `run`
 app = brokers

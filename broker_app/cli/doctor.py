@@ -20,7 +20,7 @@ from broker_app.cli.base.contexts import Target
 from broker_app.cli.base.failures import FAILED, REFUSED, Failure
 from broker_app.cli.base.findings import ERROR, OK, WARNING, Finding, report
 from broker_app.cli.pipelines import checks as pipeline_checks
-from broker_app.features.cluster import settings as cluster_settings
+from broker_app.features.cluster.configuration import settings as cluster_settings
 
 _MAX_SYNC_MS = 20.0
 _MAX_CLOCK_OFFSET_S = 2.0

@@ -8,8 +8,8 @@ from typing import Final
 
 from broker_app.base.suggestions import suggestion
 from broker_app.cli.base.failures import USAGE, Failure
-from broker_app.features.cluster import activemq_names
-from broker_app.features.cluster.imq_names import NAMES
+from broker_app.features.cluster.configuration import activemq_names
+from broker_app.features.cluster.configuration.imq_names import NAMES
 
 _PROPERTY, _CLUSTER, _RESET = "-D", "-cluster", "-reset"
 _TAKEOVER: Final = "takeover-then-exit"

@@ -67,7 +67,7 @@ _COMMANDS = {
     "bridge": (_CONTROL, "bridges.app"),
     "callback": (_CONTROL, "callbacks.app"),
     "mirror": (_OPERATE, "mirrors.app"),
-    "cluster": (_OPERATE, "clusters.app"),
+    "cluster": (_OPERATE, "cluster.clusters.app"),
     "reflex": (_CONTROL, "reflexes.app"),
     "alert": (_CONTROL, "alerts.app"),
     "config": (_CONTROL, "configuration.config_commands.app"),

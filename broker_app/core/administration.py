@@ -5,20 +5,20 @@ from __future__ import annotations
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.admission import Admission
-from broker_app.core.consumers import Consumers
-from broker_app.core.destination_limits import DestinationLimits
+from broker_app.core.delivery.consumers import Consumers
+from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destinations import Destinations
-from broker_app.core.histories import Histories
-from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue
 from broker_app.core.outcome import DestinationDeleted
-from broker_app.core.remote_messages import RemoteMessages
-from broker_app.core.resource_alarms import ResourceAlarms
-from broker_app.core.scheduler import Scheduler
-from broker_app.core.sync_queue import check_is_no_sync_queue
+from broker_app.core.publishing.admission import Admission
+from broker_app.core.publishing.destination_limits import DestinationLimits
+from broker_app.core.publishing.resource_alarms import ResourceAlarms
+from broker_app.core.remote.remote_messages import RemoteMessages
+from broker_app.core.remote.sync_queue import check_is_no_sync_queue
+from broker_app.core.storage.message_store import MessageStore
+from broker_app.core.storage.scheduler import Scheduler
+from broker_app.core.topics.histories import Histories
 from broker_app.core.turn import Turn
-from broker_app.core.unsettled import UnsettledDeliveries
 
 
 class Administration:

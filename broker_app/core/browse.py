@@ -10,9 +10,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from broker_app.core.broker import Broker
-from broker_app.core.lane import UNREACHED, Lane, sequence_of
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
+from broker_app.core.storage.lane import UNREACHED, Lane, sequence_of
 from broker_app.core.turn import UNRECORDED
 
 READY, UNSETTLED, DELAYED = "ready", "unsettled", "delayed"

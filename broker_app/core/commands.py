@@ -13,9 +13,9 @@ from broker_app.base.refused import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.model import NamedSubscription, Peer, Subscription
-from broker_app.core.origin import Origin, RemoteMessage
 from broker_app.core.policy import Policies
 from broker_app.core.records import Terms
+from broker_app.core.remote.origin import Origin, RemoteMessage
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
 ACK_MODES = (AUTO, CLIENT, INDIVIDUAL)

@@ -18,11 +18,11 @@ from broker_app.core.message import (
     Envelope,
 )
 from broker_app.core.model import LimitUsage, NamedSubscription, Queue
-from broker_app.core.offset import Offset
 from broker_app.core.outcome import Arrived, DestinationCreated
 from broker_app.core.policy import DestinationPolicy
-from broker_app.core.sync_queue import SYNC_ADDRESS, SyncQueue, check_is_no_sync_queue
-from broker_app.core.topic import Topics
+from broker_app.core.remote.offset import Offset
+from broker_app.core.remote.sync_queue import SYNC_ADDRESS, SyncQueue, check_is_no_sync_queue
+from broker_app.core.topics.topic import Topics
 from broker_app.core.turn import Turn
 
 

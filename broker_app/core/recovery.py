@@ -16,13 +16,13 @@ from collections.abc import Set as AbstractSet
 
 from broker_app.core import records, snapshot_format
 from broker_app.core.broker import Broker
-from broker_app.core.bulk_producer import is_bulk_producer
-from broker_app.core.dedup import FirstMessage
-from broker_app.core.offset import is_offset
 from broker_app.core.policy import Policies
+from broker_app.core.publishing.bulk_producer import is_bulk_producer
+from broker_app.core.publishing.dedup import FirstMessage
 from broker_app.core.record import Record
 from broker_app.core.records import Terms
-from broker_app.core.sync_queue import SYNC_ADDRESS
+from broker_app.core.remote.offset import is_offset
+from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 
 _TOPIC = "/topic/"
 

@@ -9,10 +9,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from broker_app.core.broker import Broker
-from broker_app.core.lane import Lane
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
 from broker_app.core.snapshot_format import FORMAT, LOST, Section
+from broker_app.core.storage.lane import Lane
 
 #: work done in one step, in destinations; a few thousand positions or messages cost as much as one
 STEP = 256

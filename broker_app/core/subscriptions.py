@@ -8,8 +8,9 @@ from collections.abc import Callable
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
-from broker_app.core.consumers import AFTER_LOCAL, Consumers
-from broker_app.core.deliveries import Deliveries
+from broker_app.core.delivery.consumers import AFTER_LOCAL, Consumers
+from broker_app.core.delivery.deliveries import Deliveries
+from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destination import (
     DURABLE_PREFIX,
     QUEUE,
@@ -21,10 +22,7 @@ from broker_app.core.destination import (
     parse,
 )
 from broker_app.core.destinations import Destinations
-from broker_app.core.durable_subscriptions import DurableSubscriptions
 from broker_app.core.half_open import HalfOpenConnections
-from broker_app.core.histories import Histories
-from broker_app.core.message_store import MessageStore
 from broker_app.core.model import NamedSubscription, Peer, Queue, Subscription
 from broker_app.core.outcome import (
     ConsumerJoined,
@@ -35,13 +33,15 @@ from broker_app.core.outcome import (
 )
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.reasons import CONSUMER_LEFT
-from broker_app.core.replay import NOW, parse_start
+from broker_app.core.remote.sync_queue import check_is_no_sync_queue
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.selector import Selector
-from broker_app.core.sync_queue import check_is_no_sync_queue
-from broker_app.core.topic_delivery import TopicDelivery, is_fanned_out
+from broker_app.core.storage.message_store import MessageStore
+from broker_app.core.topics.durable_subscriptions import DurableSubscriptions
+from broker_app.core.topics.histories import Histories
+from broker_app.core.topics.replay import NOW, parse_start
+from broker_app.core.topics.topic_delivery import TopicDelivery, is_fanned_out
 from broker_app.core.turn import Turn
-from broker_app.core.unsettled import UnsettledDeliveries
 
 #: deliveries of ended subscriptions that a connection may still acknowledge, in vain
 MAX_RETURNED = 10_000

@@ -8,13 +8,13 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.account import Account
 from broker_app.core.accounts import Accounts
-from broker_app.core.admission import Admission
-from broker_app.core.deliveries import Deliveries
+from broker_app.core.delivery.deliveries import Deliveries
 from broker_app.core.destinations import Destinations
 from broker_app.core.message import OVERHEAD_BYTES
 from broker_app.core.model import Peer
-from broker_app.core.origin import Origin
-from broker_app.core.remote_receipts import RemoteReceipts
+from broker_app.core.publishing.admission import Admission
+from broker_app.core.remote.origin import Origin
+from broker_app.core.remote.remote_receipts import RemoteReceipts
 from broker_app.core.transaction import Transaction
 from broker_app.core.turn import Turn
 

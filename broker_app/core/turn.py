@@ -26,7 +26,7 @@ from broker_app.core.outcome import (
     Outcome,
 )
 from broker_app.core.policy import Policies
-from broker_app.core.topic import Topics
+from broker_app.core.topics.topic import Topics
 
 # Messages outside the journal take their positions from here up, so that ids stay unique.
 UNRECORDED = 1 << 47

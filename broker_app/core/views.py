@@ -12,9 +12,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from broker_app.core.broker import Broker
-from broker_app.core.lane import Lane
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
+from broker_app.core.storage.lane import Lane
 
 
 class LaneContents(NamedTuple):

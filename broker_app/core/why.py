@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from broker_app.core import dead_letter_headers, header_block
+from broker_app.core import header_block
 from broker_app.core.broker import Broker
-from broker_app.core.lane import Lane
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selectors.selector import Selector
+from broker_app.core.storage import dead_letter_headers
+from broker_app.core.storage.lane import Lane
 
 #: consumers that are checked one by one
 MAX_CONSUMERS = 20

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from broker_app.config import Config
-from broker_app.features.cluster import settings as cluster_settings
+from broker_app.features.cluster.configuration import settings as cluster_settings
 
 
 class ProcessSettings:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from broker_app.config import Config
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster import settings as cluster_settings
-from broker_app.features.cluster.central_reload import Reread, compare
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.configuration import settings as cluster_settings
+from broker_app.features.cluster.configuration.central_reload import Reread, compare
+from broker_app.features.cluster.links import frames as f
 from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 _NAME: Final = "central file"

@@ -15,8 +15,8 @@ from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.message import Envelope
 from broker_app.core.model import Subscription
-from broker_app.features.cluster.client_lists import ClientLists
-from broker_app.features.cluster.client_reports import (
+from broker_app.features.cluster.clients.client_lists import ClientLists
+from broker_app.features.cluster.clients.client_reports import (
     ClientReport,
     ListsReport,
     RebalanceReport,

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from broker_app.config import Config
 from broker_app.engine import Engine
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster import settings as cluster_settings
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
-from broker_app.features.cluster.destination_applier import Configuration, NoConfiguration
-from broker_app.features.cluster.frames import Identity
-from broker_app.features.cluster.link import HANDSHAKE_S, Link
-from broker_app.features.cluster.replicated_record import KeeperSettings, ReplicatedRecord
+from broker_app.features.cluster.configuration import settings as cluster_settings
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.frames import Identity
+from broker_app.features.cluster.links.link import HANDSHAKE_S, Link
+from broker_app.features.cluster.record.destination_applier import Configuration, NoConfiguration
+from broker_app.features.cluster.record.replicated_record import KeeperSettings, ReplicatedRecord
 from broker_app.members.addresses import addresses_of
 from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.session import VERSION

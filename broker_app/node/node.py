@@ -24,7 +24,7 @@ from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
 from broker_app.engine import Engine
-from broker_app.features.cluster.destination_applier import Configuration
+from broker_app.features.cluster.record.destination_applier import Configuration
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.refusals import moved
 from broker_app.features.services.registry import ServiceRegistry

@@ -12,9 +12,9 @@ from broker_app.features.bridge.connection_test import BridgeTrial
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.callbacks.webhooks.report import CallbackTest, Push
 from broker_app.features.channels.report import ChannelReport
-from broker_app.features.cluster.central_reload import BrokerReload
-from broker_app.features.cluster.client_reports import ListsReport, RebalanceReport, Rebalancing
-from broker_app.features.cluster.keeper import KeeperResult, unchanged
+from broker_app.features.cluster.clients.client_reports import ListsReport, RebalanceReport, Rebalancing
+from broker_app.features.cluster.configuration.central_reload import BrokerReload
+from broker_app.features.cluster.record.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import no_cluster
 from broker_app.net.rest.features.bridge_status import (

@@ -15,7 +15,7 @@ from broker_app.base import roles
 from broker_app.base.task_supervisor import TaskSupervisor, count_unhandled
 from broker_app.config import Config
 from broker_app.core.broker import Broker
-from broker_app.features.cluster.destination_applier import Configuration
+from broker_app.features.cluster.record.destination_applier import Configuration
 from broker_app.features.enhanced_cluster.generation import TakenOver, is_taken_over
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror

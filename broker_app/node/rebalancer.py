@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 
 from broker_app.base.refused import Refused
 from broker_app.core.model import Subscription
-from broker_app.features.cluster.client_lists import ClientLists
-from broker_app.features.cluster.client_reports import (
+from broker_app.features.cluster.clients.client_lists import ClientLists
+from broker_app.features.cluster.clients.client_reports import (
     BrokerLoad,
     RebalanceReport,
     Rebalancing,
     RebalancingState,
     Stays,
 )
-from broker_app.features.cluster.rebalance_plan import most_of, plan
+from broker_app.features.cluster.clients.rebalance_plan import most_of, plan
 from broker_app.net.stomp.session import StompSession
 
 #: the topic of the list; clients subscribe to it after they have logged in

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from functools import partial
 
-from broker_app.core.resource_alarm import STORE_FULL
+from broker_app.core.publishing.resource_alarm import STORE_FULL
 from broker_app.net.policy.decisions import Decisions
 from broker_app.net.policy.system_rights import SystemRights
 from broker_app.net.rest.features.rights import destination_of

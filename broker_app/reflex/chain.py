@@ -14,11 +14,11 @@ from typing import NamedTuple, Protocol
 
 from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope
-from broker_app.reflex import wire
 from broker_app.reflex.api import ACCEPT, NewMessage, Verdict, refuse
 from broker_app.reflex.declaration import ARRIVAL, Declaration
 from broker_app.reflex.declaration import REFUSE as REFUSE_ON_FAILURE
-from broker_app.reflex.library_client import Failure, LibraryClient, Request
+from broker_app.reflex.libraries import wire
+from broker_app.reflex.libraries.library_client import Failure, LibraryClient, Request
 from broker_app.reflex.statistics import DeclarationStatistics
 from broker_app.reflex.subject import MessageSubject, Subject
 

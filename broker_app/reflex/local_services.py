@@ -19,11 +19,11 @@ from broker_app.core import header_block
 from broker_app.core.message import Message
 from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
-from broker_app.reflex import wire
 from broker_app.reflex.chain import HeaderBlocks, ProcessStep
 from broker_app.reflex.chains import type_of
 from broker_app.reflex.declaration import ACCEPT
-from broker_app.reflex.library_client import Failure
+from broker_app.reflex.libraries import wire
+from broker_app.reflex.libraries.library_client import Failure
 from broker_app.reflex.patterns import EVERYTHING, Pattern
 from broker_app.reflex.subject import MessageSubject
 

@@ -31,7 +31,7 @@ from broker_app.reflex.declaration import (
 )
 from broker_app.reflex.delivery_filter import DeliveryFilter
 from broker_app.reflex.further import FurtherMessages
-from broker_app.reflex.library_client import LibraryClient
+from broker_app.reflex.libraries.library_client import LibraryClient
 from broker_app.reflex.local_services import LocalService, QueueConsumer
 from broker_app.reflex.patterns import ServicePattern
 from broker_app.reflex.refusals import FUNCTION_FAILED

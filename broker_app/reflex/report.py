@@ -9,7 +9,7 @@ from broker_app.base.reply_types import Count, Time, about, one_of
 from broker_app.base.times import rfc3339
 from broker_app.reflex.chain import Decision, Outcome, ProcessStep, Step, UnusableStep
 from broker_app.reflex.declaration import KINDS, ON_FAILURE, Declaration
-from broker_app.reflex.library_client import LibraryClient
+from broker_app.reflex.libraries.library_client import LibraryClient
 from broker_app.reflex.statistics import DeclarationStatistics
 from broker_app.reflex.subject import MessageSubject, Subject
 from broker_app.telemetry.component_health import HEALTH, REFLEX, health_of

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from broker_app.reflex import library_loader
 from broker_app.reflex.chain import InBrokerServiceStep, InBrokerStep, ProcessStep, Step, UnusableStep
 from broker_app.reflex.declaration import Declaration
-from broker_app.reflex.library_client import LibraryClient
-from broker_app.reflex.process import Place
+from broker_app.reflex.libraries import library_loader
+from broker_app.reflex.libraries.library_client import LibraryClient
+from broker_app.reflex.libraries.process import Place
 from broker_app.reflex.shipped import table
 from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.statistics import DeclarationStatistics

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from broker_app.core import header_block
 from broker_app.core.message import Envelope
-from broker_app.reflex import wire
 from broker_app.reflex.api import Message, service_of
+from broker_app.reflex.libraries import wire
 from broker_app.reflex.registration import Registration
 
 #: bytes that a call takes in addition to header block and body

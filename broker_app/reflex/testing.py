@@ -26,7 +26,7 @@ from typing import Final, Self
 from broker_app.core import header_block
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
-from broker_app.reflex import cnf, library_loader
+from broker_app.reflex import cnf
 from broker_app.reflex.api import ACCEPT, Answer, NewMessage
 from broker_app.reflex.chain import Decision, Evaluation, InBrokerStep, Outcome, Step, StepDone, UnusableStep
 from broker_app.reflex.chains import MessageChains, RegistrationChains
@@ -39,6 +39,7 @@ from broker_app.reflex.declaration import (
     Declaration,
 )
 from broker_app.reflex.functions import Bound, Library
+from broker_app.reflex.libraries import library_loader
 from broker_app.reflex.registration import Registration
 from broker_app.reflex.shipped import table
 from broker_app.reflex.shipped.context import Context

@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Literal
 
-from broker_app.core.topic import matches
+from broker_app.core.topics.topic import matches
 from broker_app.rules.event import PROTOCOLS, RIGHTS, Event, is_wild
 from broker_app.rules.expression import Expression
 

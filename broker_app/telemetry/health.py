@@ -7,7 +7,7 @@ from typing import NamedTuple
 from broker_app.core.broker import Broker
 from broker_app.core.destination import is_forwarded
 from broker_app.core.model import Queue
-from broker_app.core.sync_queue import SYNC_ADDRESS
+from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 
 AT_LIMIT, NO_CONSUMER, GROWING, PAUSED, FLOWING, IDLE = STATES = (
     "at-limit",

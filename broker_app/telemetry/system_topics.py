@@ -32,7 +32,7 @@ from broker_app.core.outcome import (
     SnapshotWanted,
     SubscriptionChanged,
 )
-from broker_app.core.topic import matches
+from broker_app.core.topics.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
 from broker_app.telemetry.bridges import bridge_changes, brief
 from broker_app.telemetry.callbacks import callback_changes

@@ -10,8 +10,8 @@ from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connection
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster.change_record import DESTINATION, Change
-from broker_app.features.cluster.destination_changes import Applied, Wanted
+from broker_app.features.cluster.record.change_record import DESTINATION, Change
+from broker_app.features.cluster.record.destination_changes import Applied, Wanted
 from broker_app.models import ChangedObject, Entry, PolicyVersion
 from broker_app.web import actions
 

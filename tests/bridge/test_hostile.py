@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mom_client.link import Link
+from mom_client.connection.link import Link
+from mom_client.connection.transport import open_transport
 from mom_client.stomp import encode
 from mom_client.stomp import frame as wire
 from mom_client.stomp.connection import Connection
 from mom_client.storeandforward import SYNC_QUEUE
-from mom_client.transport import open_transport
 from tests.bridge.pair import pair, until
 
 

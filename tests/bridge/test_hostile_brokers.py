@@ -8,10 +8,10 @@ import contextlib
 import pytest
 
 from broker_app.features.bridge.framing import LIMITS
+from mom_client.connection.link import Link
+from mom_client.connection.transport import open_transport
 from mom_client.errors import ConnectionLost
-from mom_client.link import Link
 from mom_client.stomp.connection import Connection
-from mom_client.transport import open_transport
 from tests.http_client.stranger import Stranger, Turns, stranger
 
 CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"

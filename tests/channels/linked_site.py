@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from typing import Any
 
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.handshake import Handshake
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.handshake import Handshake
 from tests.cluster.conftest import SECRET
 from tests.support.patience import patient
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from broker_app.features.channels.handlers import MOST_CALLS
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.outbox import PIECE_BYTES
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.outbox import PIECE_BYTES
 from tests.channels.linked_site import Site
 from tests.cluster.conftest import Brokers
 from tests.support.node_process import nodes_in

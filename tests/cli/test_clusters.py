@@ -14,10 +14,10 @@ from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK, USAGE
 from broker_app.core.commands import Publish
 from broker_app.core.message import Envelope
 from broker_app.core.model import InnerReceiver, Peer
-from broker_app.features.cluster.central_reload import BrokerReload
-from broker_app.features.cluster.change_record import DESTINATION, Change
-from broker_app.features.cluster.frames import ChangedSetting
-from broker_app.features.cluster.replicated_record import KeeperSettings
+from broker_app.features.cluster.configuration.central_reload import BrokerReload
+from broker_app.features.cluster.links.frames import ChangedSetting
+from broker_app.features.cluster.record.change_record import DESTINATION, Change
+from broker_app.features.cluster.record.replicated_record import KeeperSettings
 from broker_app.features.cluster.report import DiscoveryReport
 from broker_app.net.operator_audit import RELOADED
 from tests.cli.conftest import CommandLine, Result

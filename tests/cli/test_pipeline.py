@@ -17,7 +17,7 @@ from broker_app.cli.base.output import Output
 from broker_app.cli.pipelines import checks as pipeline_checks
 from broker_app.cli.pipelines import commands as pipeline
 from broker_app.cli.pipelines.failures import pipeline_failures
-from mom_pipeline import class_data, gateway, trial
+from mom_pipeline.spark import class_data, gateway, trial
 from tests.cli.conftest import CommandLine, Result
 from tests.support.java import require_java
 

@@ -9,7 +9,10 @@ from tests.cli.conftest import CommandLine
 _START_S = 0.3
 _TRIES = 10
 #: what may only be loaded by the command that needs it
-_SLOW = ("asyncio", "django", "mom_client.client", "mom_client.transport", "rich", "ssl", "urllib.request")
+_SLOW = (
+    *("asyncio", "django", "mom_client.client", "mom_client.connection.transport", "rich", "ssl"),
+    "urllib.request",
+)
 
 
 def test_start_is_fast(command_line: CommandLine) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import mom_client
-from mom_client.pace import Pace
+from mom_client.connection.pace import Pace
+from mom_client.connection.transport import PipeTransport, Transport
 from mom_client.stomp import AckRun, Frame, Malformed, Parser, encode
 from mom_client.stomp import frame as wire
-from mom_client.transport import PipeTransport, Transport
 from tests.support.patience import patient
 
 ADDRESS = "stomp://one:1"

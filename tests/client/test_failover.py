@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from mom_client.failover import Failover
-from mom_client.pace import Pace
+from mom_client.connection.failover import Failover
+from mom_client.connection.pace import Pace
 
 A, B, C = "stomp://a:1", "ws://b:2/ws", "wss://c/ws"
 STEADY = Pace(jitter=0, startup_sweeps=None, first_delay_s=1, max_delay_s=5)

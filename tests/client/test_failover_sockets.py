@@ -12,8 +12,8 @@ import pytest
 
 import mom_client
 import mom_client.blocking
-from mom_client import updates
-from mom_client.updates import UpdateSource
+from mom_client.connection import updates
+from mom_client.connection.updates import UpdateSource
 from tests.client.loopback import LoopbackBroker, serving
 from tests.support.patience import patient
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import mom_client
+from mom_client.connection.transport import PipeTransport, Transport
 from mom_client.stomp import Frame, Parser, encode
 from mom_client.stomp import frame as wire
-from mom_client.transport import PipeTransport, Transport
 from tests.support.chance import FIRST_SEED, rounds
 
 OPTIONS = (

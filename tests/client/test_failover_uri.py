@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 import mom_client
-from mom_client.failover_options import FailoverOptions
-from mom_client.failover_uri import parse
-from mom_client.selection import pace_of
+from mom_client.connection.failover_options import FailoverOptions
+from mom_client.connection.failover_uri import parse
+from mom_client.connection.selection import pace_of
 
 A, B = "stomp://a:1", "ws://b:2/ws"
 

@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 import mom_client
+from mom_client.connection.failover_uri import ConnectionRules
+from mom_client.connection.imq_uri import ImqOptions, is_imq, parse
 from mom_client.events import MOST_WAITING, EventStream
-from mom_client.failover_uri import ConnectionRules
-from mom_client.imq_uri import ImqOptions, is_imq, parse
 from tests.client.stage import FakeBroker, FakeSession
 
 ONE, TWO, THREE = "stomp://one:1", "stomp://two:2", "stomp://three:3"

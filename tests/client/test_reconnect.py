@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import mom_client
-from mom_client.pace import Pace
+from mom_client.connection.pace import Pace
 from mom_client.stomp import frame as wire
 from tests.client.stage import FakeBroker, FakeSession
 

@@ -16,7 +16,7 @@ from websockets.asyncio.server import Server, ServerConnection
 from websockets.asyncio.server import serve as serve_websocket
 from websockets.typing import Subprotocol
 
-from mom_client.transport import PipeTransport, Transport, open_transport
+from mom_client.connection.transport import PipeTransport, Transport, open_transport
 from tests.support.patience import patient
 
 REAL_TIME = True

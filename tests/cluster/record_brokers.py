@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster.change_record import DESTINATION, Change, ChangeRecord, Entry
-from broker_app.features.cluster.keeper import Keeper
-from broker_app.features.cluster.propagation import Propagation, Saved
-from broker_app.features.cluster.record_messages import RecordMessage
+from broker_app.features.cluster.record.change_record import DESTINATION, Change, ChangeRecord, Entry
+from broker_app.features.cluster.record.keeper import Keeper
+from broker_app.features.cluster.record.propagation import Propagation, Saved
+from broker_app.features.cluster.record.record_messages import RecordMessage
 
 _MESSAGES = msgspec.msgpack.Decoder(RecordMessage)
 

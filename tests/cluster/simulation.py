@@ -13,12 +13,12 @@ from typing import Any
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import DeliveryOptions
-from broker_app.core.origin import RemoteMessage
 from broker_app.core.outcome import InterestChanged, Outcome
+from broker_app.core.remote.origin import RemoteMessage
 from broker_app.engine import Engine
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.remote_consumers import RemoteConsumers
-from broker_app.features.cluster.remote_queues import RemoteQueues
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.remote_consumers import RemoteConsumers
+from broker_app.features.cluster.links.remote_queues import RemoteQueues
 from tests.core.stage import Client, Stage
 
 QUEUES = ("/queue/a", "/queue/b")

@@ -8,8 +8,8 @@ import hmac
 from collections.abc import AsyncIterator, Sequence
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.handshake import Handshake
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.handshake import Handshake
 from tests.cluster.conftest import SECRET
 from tests.support.patience import patient
 

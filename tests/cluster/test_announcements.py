@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster import announcements
-from broker_app.features.cluster.announcements import MOST_BYTES, VALID_S, Announcement, Freshness, Seal
+from broker_app.features.cluster.discovery import announcements
+from broker_app.features.cluster.discovery.announcements import (
+    MOST_BYTES,
+    VALID_S,
+    Announcement,
+    Freshness,
+    Seal,
+)
 
 SEAL, OTHER = Seal("a secret of these brokers"), Seal("a secret of other brokers")
 

@@ -10,9 +10,9 @@ from types import FrameType
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
 from broker_app.core.model import Delivery, InnerReceiver, Peer
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.remote_consumers import RemoteConsumers
-from broker_app.features.cluster.remote_queues import RemoteQueues
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.remote_consumers import RemoteConsumers
+from broker_app.features.cluster.links.remote_queues import RemoteQueues
 from tests.core.stage import Stage
 
 Q = "/queue/a"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker_app.config import ConfigError
-from broker_app.features.cluster import central_file, properties, settings
+from broker_app.features.cluster.configuration import central_file, properties, settings
 
 OWN = {"MOM_CLUSTER_SECRET": "a secret of these brokers"}
 ALL = """

@@ -8,7 +8,7 @@ from typing import Any
 
 import mom_client
 from broker_app.config import Config
-from broker_app.features.cluster.central_reload import compare
+from broker_app.features.cluster.configuration.central_reload import compare
 from tests.cluster.test_failover_of_clients import linked
 from tests.support.awaiting import becomes
 from tests.support.node_process import NodeProcess, Nodes

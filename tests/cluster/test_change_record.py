@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from broker_app.features.cluster import change_record
-from broker_app.features.cluster.change_record import DESTINATION, ChangeRecord, Entry, Version
-from broker_app.features.cluster.record_file import RecordFile, UnreadableRecord
-from broker_app.features.cluster.record_messages import MOST_BYTES, in_parts
+from broker_app.features.cluster.record import change_record
+from broker_app.features.cluster.record.change_record import DESTINATION, ChangeRecord, Entry, Version
+from broker_app.features.cluster.record.record_file import RecordFile, UnreadableRecord
+from broker_app.features.cluster.record.record_messages import MOST_BYTES, in_parts
 
 
 def entry(number: int, name: str = "/queue/a", broker: str = "b1", value: int | None = 1) -> Entry:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker_app.base import name_filter
-from broker_app.features.cluster.client_lists import ClientLists
-from broker_app.features.cluster.rebalance_plan import plan
+from broker_app.features.cluster.clients.client_lists import ClientLists
+from broker_app.features.cluster.clients.rebalance_plan import plan
 
 A, B, C = ("stomp://a:1",), ("stomp://b:1", "ws://b:2"), ("stomp://c:1",)
 

@@ -12,7 +12,7 @@ from broker_app.base.discovery_uris import (
     network_connector,
 )
 from broker_app.config import ConfigError
-from broker_app.features.cluster import settings
+from broker_app.features.cluster.configuration import settings
 from tests.cluster.test_settings import member
 
 DEFAULT = MulticastGroup("239.255.2.3", 6155)

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster import frames as f
+from broker_app.features.cluster.links import frames as f
 from tests.support.chance import FIRST_SEED
 from tests.support.patience import patient
 

@@ -14,8 +14,8 @@ import pytest
 from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.records import Terms
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.settings import must_be_equal
+from broker_app.features.cluster.configuration.settings import must_be_equal
+from broker_app.features.cluster.links import frames as f
 from tests.cluster.conftest import SECRET
 from tests.cluster.stranger import NONCE, Stranger, proof, stranger
 from tests.support.awaiting import becomes, until

@@ -14,9 +14,9 @@ from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
-from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
-from broker_app.features.cluster.link import Link
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.link import Link
 from broker_app.journal.memory import MemoryJournal
 from tests.support.awaiting import until
 

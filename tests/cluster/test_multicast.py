@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from broker_app.base.discovery_uris import DEFAULT_GROUP
-from broker_app.features.cluster.announcements import VALID_S, Announcement, Seal
-from broker_app.features.cluster.multicast import MOST_PER_SECOND
+from broker_app.features.cluster.discovery.announcements import VALID_S, Announcement, Seal
+from broker_app.features.cluster.discovery.multicast import MOST_PER_SECOND
 from tests.cluster.conftest import SECRET
 from tests.cluster.test_failover_of_clients import linked
 from tests.cluster.test_messages_across_brokers import bodies, take

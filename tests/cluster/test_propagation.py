@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from broker_app.features.cluster.change_record import DESTINATION, Change, Entry, Version
-from broker_app.features.cluster.keeper import KeeperResult
+from broker_app.features.cluster.record.change_record import DESTINATION, Change, Entry, Version
+from broker_app.features.cluster.record.keeper import KeeperResult
 from tests.cluster.record_brokers import Network
 
 A, B = "/queue/a", "/queue/b"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker_app.features.cluster.change_record import DESTINATION, ChangeRecord, Entry, Version
-from broker_app.features.cluster.record_copy import RecordCopy
-from broker_app.features.cluster.record_file import NAME, RecordFile
+from broker_app.features.cluster.record.change_record import DESTINATION, ChangeRecord, Entry, Version
+from broker_app.features.cluster.record.record_copy import RecordCopy
+from broker_app.features.cluster.record.record_file import NAME, RecordFile
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
 from broker_app.journal.stores.directory.store import FileStore

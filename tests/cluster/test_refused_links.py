@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from broker_app.features.cluster import frames as f
+from broker_app.features.cluster.links import frames as f
 from tests.cluster.conftest import Brokers
 from tests.support.awaiting import becomes, until
 from tests.support.node_process import Nodes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.remote_queues import RemoteQueues
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.remote_queues import RemoteQueues
 from tests.core.stage import Stage
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from broker_app import config
 from broker_app.config import Config
-from broker_app.features.cluster import imq_names, settings
-from broker_app.features.cluster.imq_names import ImqName
+from broker_app.features.cluster.configuration import imq_names, settings
+from broker_app.features.cluster.configuration.imq_names import ImqName
 
 
 def member(**values: str) -> Config:

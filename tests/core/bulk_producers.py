@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from broker_app.core import commands as c
-from broker_app.core.bulk_producer import address_of
+from broker_app.core.publishing.bulk_producer import address_of
 
 
 class Batch:

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.cluster_usage import NONE, Usage
 from broker_app.core.destination import DURABLE_PREFIX
 from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.model import BlockedPublish, Peer, Queue
@@ -34,6 +33,7 @@ from broker_app.core.policy import (
     DestinationPolicy,
     Policies,
 )
+from broker_app.core.remote.cluster_usage import NONE, Usage
 from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage, interrupted, read
 

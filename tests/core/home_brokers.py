@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from broker_app.core.message import Envelope
-from broker_app.core.offset import address_of
+from broker_app.core.remote.offset import address_of
 
 
 class Sent(NamedTuple):

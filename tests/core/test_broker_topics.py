@@ -143,7 +143,7 @@ def test_a_filter_that_looks_too_far_or_matches_nothing_is_refused(stage: Stage,
 def test_idle_topics_without_subscribers_are_evicted_from_the_counters_first(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.core.publisher.MAX_COUNTED_TOPICS", 3)
+    monkeypatch.setattr("broker_app.core.publishing.publisher.MAX_COUNTED_TOPICS", 3)
     listener(stage, "/topic/heard")
     for topic in ("heard", "rubbish-1", "busy", "rubbish-2", "busy", "rubbish-3", "busy", "new"):
         publish(stage, b"", address=f"/topic/{topic}")

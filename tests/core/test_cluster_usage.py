@@ -8,7 +8,6 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.cluster_usage import Usage
 from broker_app.core.policy import (
     BROKER,
     CLUSTER,
@@ -18,6 +17,7 @@ from broker_app.core.policy import (
     DestinationPolicy,
     Policies,
 )
+from broker_app.core.remote.cluster_usage import Usage
 from tests.core.stage import Stage
 
 Q, T = "/queue/a", "/topic/t"

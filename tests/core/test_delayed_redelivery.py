@@ -3,10 +3,10 @@
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.dedup import DedupWindows
-from broker_app.core.delayed_redelivery import retry_delay_ms
+from broker_app.core.delivery.delayed_redelivery import retry_delay_ms
 from broker_app.core.message import DeliveryOptions, Duplicate
 from broker_app.core.policy import DestinationPolicy, Policies
+from broker_app.core.publishing.dedup import DedupWindows
 from tests.core.stage import Client, Stage
 
 A = "/queue/a"

@@ -324,7 +324,7 @@ class TestKeeping:
     def test_many_topics_without_messages_are_deleted_and_what_is_lost_is_not(
         self, stage: Stage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("broker_app.core.histories.MAX_HISTORIES", 3)
+        monkeypatch.setattr("broker_app.core.topics.histories.MAX_HISTORIES", 3)
         positions = [send(stage, b"x", to=f"/topic/prices.{number}")[0] for number in range(3)]
         stage.pass_time(70_000)
         send(stage, b"y")

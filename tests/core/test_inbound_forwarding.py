@@ -10,11 +10,11 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.message import DeliveryOptions, Envelope
-from broker_app.core.offset import Offset
 from broker_app.core.policy import REJECT_NEWEST, REMOVE_OLDEST, DestinationPolicy, Policies
 from broker_app.core.recovery import Recovery
+from broker_app.core.remote.offset import Offset
+from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 from broker_app.core.snapshot import SnapshotBuilder
-from broker_app.core.sync_queue import SYNC_ADDRESS
 from tests.core.stage import Client, Stage, read
 
 TARGET = "/queue/t"

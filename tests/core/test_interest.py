@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from broker_app.core import commands as c
-from broker_app.core.interest import AUTO_CREDIT, Want
+from broker_app.core.remote.interest import AUTO_CREDIT, Want
 from tests.core.stage import Client, Stage
 
 QUEUE = "/queue/orders"

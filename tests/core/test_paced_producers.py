@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.paced_producers import SHORT
+from broker_app.core.publishing.paced_producers import SHORT
 from tests.core.stage import Client, Stage
 
 Q = "/queue/a"

@@ -3,9 +3,9 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_app.core.lane import Lane, Positions
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Queue
+from broker_app.core.storage.lane import Lane, Positions
 
 
 def numbers(positions: Positions) -> list[int]:

@@ -6,9 +6,9 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.browse import UNSETTLED, browse
+from broker_app.core.delivery.unsettled import LARGE_BODY
 from broker_app.core.header_block import headers
 from broker_app.core.policy import DestinationPolicy
-from broker_app.core.unsettled import LARGE_BODY
 from tests.core.stage import Client, Stage, read
 
 A, GRAVE = "/queue/a", "/queue/a.dead"

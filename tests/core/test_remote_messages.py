@@ -10,8 +10,8 @@ from broker_app.base.deadline import Deadline
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import DeliveryOptions, Envelope
-from broker_app.core.origin import Origin, RemoteMessage, ReturnedDelivery
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
+from broker_app.core.remote.origin import Origin, RemoteMessage, ReturnedDelivery
 from tests.core.stage import Client, Stage
 
 QUEUE = "/queue/orders"

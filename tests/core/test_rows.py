@@ -3,7 +3,7 @@ from random import Random
 
 import pytest
 
-from broker_app.core.rows import Rows
+from broker_app.core.storage.rows import Rows
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.message import DeliveryOptions
-from broker_app.core.scheduler import RUN
 from broker_app.core.snapshot import take_snapshot
+from broker_app.core.storage.scheduler import RUN
 from tests.core.stage import Client, Stage, read
 
 A = "/queue/a"

@@ -8,9 +8,10 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import dead_letter_headers, records
+from broker_app.core import records
 from broker_app.core.message import DeliveryOptions, Envelope
-from broker_app.core.transfers import DONE, GONE, REFUSED, UNSETTLED, TransferResult
+from broker_app.core.storage import dead_letter_headers
+from broker_app.core.storage.transfers import DONE, GONE, REFUSED, UNSETTLED, TransferResult
 from tests.core.stage import Client, Fact, Stage, read
 
 A, B = "/queue/a", "/queue/b"

@@ -11,10 +11,12 @@ import pytest
 
 from broker_app.base import deadline
 from broker_app.base.deadline import TURN_S, Deadline
-from broker_app.core import admission, broker, deliveries, dispatcher
+from broker_app.core import broker
 from broker_app.core import commands as c
+from broker_app.core.delivery import deliveries, dispatcher
 from broker_app.core.message import Envelope
 from broker_app.core.outcome import Outcome
+from broker_app.core.publishing import admission
 from tests.core.flood import flood
 from tests.core.stage import Client, Stage
 from tests.core.storm import storm

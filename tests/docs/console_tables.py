@@ -11,7 +11,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from broker_app.core import browse, dead_letter_headers, message
+from broker_app.core import browse, message
+from broker_app.core.storage import dead_letter_headers
 from broker_app.features.bridge import connection_test
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.callback_broker import callback_messages

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from broker_app import config
-from broker_app.features.cluster import activemq_names
-from broker_app.features.cluster.imq_names import NAMES, ImqName
+from broker_app.features.cluster.configuration import activemq_names
+from broker_app.features.cluster.configuration.imq_names import NAMES, ImqName
 from broker_app.net.policy.destination_settings import GLASSFISH, SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names

@@ -3,10 +3,10 @@
 import dataclasses
 import re
 
-from mom_client.failover_options import FailoverOptions
-from mom_client.failover_uri import parse
-from mom_client.imq_uri import ImqOptions
-from mom_client.imq_uri import parse as parse_imq
+from mom_client.connection.failover_options import FailoverOptions
+from mom_client.connection.failover_uri import parse
+from mom_client.connection.imq_uri import ImqOptions
+from mom_client.connection.imq_uri import parse as parse_imq
 from tests.support.broker_process import ROOT
 
 PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from broker_app import config
-from broker_app.features.cluster import settings
+from broker_app.features.cluster.configuration import settings
 from tests.docs.test_bridges import BIN
 from tests.docs.test_readme import run
 from tests.support.broker_process import ROOT

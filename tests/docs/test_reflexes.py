@@ -18,9 +18,10 @@ from broker_app.cli import reflexes as commands
 from broker_app.cli.base.failures import OK, REFUSED
 from broker_app.cli.configuration.resource_types import REFLEXES
 from broker_app.net.rest.openapi.document import document
-from broker_app.reflex import cnf, library_loader
+from broker_app.reflex import cnf
 from broker_app.reflex.api import GROUP
 from broker_app.reflex.declaration import KINDS
+from broker_app.reflex.libraries import library_loader
 from broker_app.reflex.refusals import CODES, FUNCTION_FAILED
 from broker_app.reflex.registration import Registration
 from broker_app.reflex.shipped.table import IN_BROKER

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from mom_client import updates
+from mom_client.connection import updates
 from tests.http_client.stranger import stranger
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -21,8 +21,8 @@ from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.model import Receiver, Subscription
 from broker_app.engine.client import EngineClient
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.remote_consumers import RemoteConsumers
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.remote_consumers import RemoteConsumers
 from broker_app.net.auth.login import Identity
 from broker_app.net.problems import PROBLEMS
 from broker_app.reflex.local_services import QueueConsumer
@@ -221,7 +221,7 @@ KINDS: dict[str, Callable[[SmallNode], Any]] = {
     "features/callbacks/webhooks/deliverer.py": webhook,
     "features/callbacks/webhooks/durable_subscription.py": request_of_the_broker,
     "features/bridge/flow_parts.py": bridge,
-    "features/cluster/remote_consumers.py": other_broker,
+    "features/cluster/links/remote_consumers.py": other_broker,
     "reflex/local_services.py": service_of_the_broker,
     "reflex/shipped/copy_deletion.py": search_for_copies,
 }
@@ -232,7 +232,7 @@ def test_each_part_that_subscribes_is_known() -> None:
         file for file, node in functions(".", "Subscribe(") if calls(node, "c.Subscribe", "Subscribe")
     }
     # What `remote_queues` sends is carried out by `remote_consumers` of another broker.
-    assert subscribing - {"features/cluster/remote_queues.py"} == set(KINDS)
+    assert subscribing - {"features/cluster/links/remote_queues.py"} == set(KINDS)
     collecting = {
         file for file, node in functions("net", "open_collection(") if calls(node, "open_collection")
     }

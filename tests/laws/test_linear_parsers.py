@@ -30,7 +30,7 @@ from broker_app.reflex import cnf
 from broker_app.zero import grammar
 from broker_app.zero.errors import Errors
 from broker_app.zero.positions import Source
-from mom_client import failover_uri
+from mom_client.connection import failover_uri
 from mom_client.stomp.parser import Parser
 
 KIB = 1024

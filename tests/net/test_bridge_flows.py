@@ -10,7 +10,7 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.model import InnerReceiver, Peer
-from broker_app.core.sync_queue import SYNC_ADDRESS
+from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 from broker_app.net.policy.policy import UserFacts
 from broker_app.rules.rule import DENY, Rule
 from broker_app.rules.ruleset import Rules

@@ -14,9 +14,9 @@ from broker_app.base import deadline
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import views
+from broker_app.core.delivery.unsettled import LARGE_BODY
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
-from broker_app.core.unsettled import LARGE_BODY
 from broker_app.features.channels.content import Answer, joined
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter

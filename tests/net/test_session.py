@@ -14,7 +14,7 @@ from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.conversation import ACCEPTS, AUTHENTICATING, CLOSED, NEXT, Environment
-from broker_app.net.stomp.registrations import Registrar
+from broker_app.net.stomp.login.registrations import Registrar
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import OpenRegistrar
 from broker_app.rules.event import STOMP

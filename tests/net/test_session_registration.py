@@ -8,7 +8,7 @@ from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination
 from broker_app.features.services.origin import Origin
 from broker_app.net.stomp.conversation import OPEN
-from broker_app.net.stomp.registrations import Outcome
+from broker_app.net.stomp.login.registrations import Outcome
 from broker_app.reflex.registration import Registration, RegistrationVerdict
 from tests.net.test_session import Stage
 

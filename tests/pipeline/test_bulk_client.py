@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 
 from mom_pipeline.errors import FAILED, TEMPORARY
-from mom_pipeline.explain import explain
+from mom_pipeline.spark.explain import explain
 from pyspark_mom.bulk_client import BulkClient, Stage
 from pyspark_mom.errors import AccessDenied, BrokerUnreachable, NoRoom, RowsRefused, StagesLost
 from pyspark_mom.sink import BulkStreamWriter, BulkWriter, Staged

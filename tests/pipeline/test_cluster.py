@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import pytest
 
 import mom_client.blocking
-from mom_pipeline import spark_home
+from mom_pipeline.spark import spark_home
 from tests.pipeline.published import contents
 from tests.pipeline.test_wheel import PROVIDED, unpacked
 from tests.support.broker_process import BrokerProcess

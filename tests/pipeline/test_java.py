@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from mom_pipeline import java
 from mom_pipeline.errors import PipelineError
+from mom_pipeline.spark import java
 
 pytestmark = pytest.mark.process
 

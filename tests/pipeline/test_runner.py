@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from mom_pipeline.errors import DATA_LOSS, FAILED, TEMPORARY, USAGE, PipelineError
-from mom_pipeline.explain import explain
 from mom_pipeline.job_folder import Job, JobFolder, broker_folder, state_folder
 from mom_pipeline.progress import ApiRefused, ApiUnreachable
 from mom_pipeline.runner import begun
+from mom_pipeline.spark.explain import explain
 from mom_pipeline.stop import Stop
 from mom_pipeline.stored_run import StoredRun
 from tests.pipeline.runs import RecordingApi, surroundings

@@ -12,9 +12,10 @@ import pytest
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
-from mom_pipeline import class_data, gateway, java, session, spark_home, warm_up
+from mom_pipeline import session
 from mom_pipeline.errors import PipelineError
 from mom_pipeline.session import make_session
+from mom_pipeline.spark import class_data, gateway, java, spark_home, warm_up
 from tests.pipeline.test_java import install
 from tests.support.broker_process import ROOT
 from tests.support.java import QUICK, require_java

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mom_pipeline import requirements, spark_home
+from mom_pipeline import requirements
 from mom_pipeline.errors import PipelineError
-from mom_pipeline.java import Java
+from mom_pipeline.spark import spark_home
+from mom_pipeline.spark.java import Java
 
 _JAVA = Java("PATH", Path("/opt/java"), "17.0.15", "17.0.15+6-Debian-1deb12u1")
 

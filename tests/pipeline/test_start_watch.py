@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mom_pipeline.errors import TEMPORARY, USAGE, PipelineError
-from mom_pipeline.gateway import Gateway, stall_limit_s
-from mom_pipeline.start_watch import StartWatch, cpu_s
+from mom_pipeline.spark.gateway import Gateway, stall_limit_s
+from mom_pipeline.spark.start_watch import StartWatch, cpu_s
 from tests.support.polling import poll
 
 

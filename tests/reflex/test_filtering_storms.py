@@ -271,7 +271,7 @@ class Storm:
 async def test_every_law_holds_in_every_storm(
     filtering: FilteringBroker, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr("broker_app.reflex.breaker.OPEN_S", 0.05)
+    monkeypatch.setattr("broker_app.reflex.libraries.breaker.OPEN_S", 0.05)
     filtering.library("verdicts", LIBRARY)
     storm = Storm(filtering, FIRST_SEED + number)
     await storm.blow()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from broker_app.reflex import library_client, output_log, process
-from broker_app.reflex.breaker import OPEN_S
 from broker_app.reflex.declaration import ACCEPT, ARRIVAL, Declaration
+from broker_app.reflex.libraries import library_client, output_log, process
+from broker_app.reflex.libraries.breaker import OPEN_S
 from tests.reflex.filtering_broker import Client, FilteringBroker, reflex
 from tests.support.awaiting import until
 from tests.support.patience import patient
@@ -238,7 +238,7 @@ def _is_zombie(pid: int) -> bool:
 async def test_after_three_failures_in_a_row_the_library_is_not_called_for_a_while(
     hostile: FilteringBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.reflex.breaker.OPEN_S", 5.0)
+    monkeypatch.setattr("broker_app.reflex.libraries.breaker.OPEN_S", 5.0)
     hostile.declare(
         hostile_reflex("leave", event="bad"),
         reflex(ARRIVAL, "fine", library="hostile"),
@@ -310,7 +310,7 @@ async def test_a_library_that_is_not_loaded_in_time_is_killed(
 async def test_output_is_logged_labelled_and_bounded(
     hostile: FilteringBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="broker_app.reflex.output_log")
+    caplog.set_level(logging.INFO, logger="broker_app.reflex.libraries.output_log")
     hostile.declare(reflex(ARRIVAL, "print_much", library="hostile", time_limit_s=20.0))
     client = Client(hostile)
     client.publish("1")
@@ -325,7 +325,7 @@ async def test_a_trace_back_is_logged_whole_once_and_then_its_error_alone(
     filtering: FilteringBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each message of a queue with such a function had ten lines: 10,000 in 25 minutes."""
-    caplog.set_level(logging.INFO, logger="broker_app.reflex.output_log")
+    caplog.set_level(logging.INFO, logger="broker_app.reflex.libraries.output_log")
     filtering.library("wrong", "def f(message):\n    raise ValueError(message.body.decode())\n")
     filtering.declare(reflex(ARRIVAL, "f", library="wrong"))
     client = Client(filtering)
@@ -346,7 +346,7 @@ async def test_a_process_has_no_secrets_of_the_broker(
 ) -> None:
     monkeypatch.setenv("MOM_ADMIN_PASSWORD", "secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    caplog.set_level(logging.INFO, logger="broker_app.reflex.output_log")
+    caplog.set_level(logging.INFO, logger="broker_app.reflex.libraries.output_log")
     filtering.library("hostile", HOSTILE)
     filtering.declare(reflex(ARRIVAL, "count_environment", library="hostile"))
     client = Client(filtering)
@@ -372,7 +372,7 @@ async def test_a_process_gives_way_to_others_and_is_bounded(filtering: Filtering
 async def test_a_library_is_loaded_with_the_priority_of_the_broker_and_gives_way_then(
     filtering: FilteringBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="broker_app.reflex.output_log")
+    caplog.set_level(logging.INFO, logger="broker_app.reflex.libraries.output_log")
     content = "import os\nprint('niceness', os.nice(0), flush=True)\ndef pass_on(message):\n    return 1\n"
     filtering.library("loading", content)
     filtering.declare(reflex(ARRIVAL, "pass_on", library="loading"))

@@ -275,7 +275,7 @@ def test_a_broker_that_is_killed_leaves_no_processes(start_broker: StartBroker, 
                     command = (entry / "cmdline").read_bytes()
                 except OSError:
                     continue
-                if b"broker_app.reflex.worker" in command and str(tmp_path).encode() in command:
+                if b"broker_app.reflex.libraries.worker" in command and str(tmp_path).encode() in command:
                     found.append(int(entry.name))
         return found
 

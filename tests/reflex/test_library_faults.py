@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.reflex.library_loader import fault
+from broker_app.reflex.libraries.library_loader import fault
 
 SOURCE = """
 raise RuntimeError("this must not run")

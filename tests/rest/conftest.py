@@ -23,8 +23,8 @@ from broker_app.features.bridge.connection_test import BridgeTrial
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
-from broker_app.features.cluster.central_reload import BrokerReload
-from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.cluster.configuration.central_reload import BrokerReload
+from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, TakeoverReport
 from broker_app.features.services.registry import ServiceRegistry
 from broker_app.journal.memory import MemoryJournal, MemoryStorage

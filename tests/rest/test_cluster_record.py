@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from broker_app.core.records import Terms
-from broker_app.features.cluster.change_record import DESTINATION, SUBSCRIPTION, Change
-from broker_app.features.cluster.destination_applier import NoConfiguration
-from broker_app.features.cluster.replicated_record import KeeperSettings, ReplicatedRecord
+from broker_app.features.cluster.record.change_record import DESTINATION, SUBSCRIPTION, Change
+from broker_app.features.cluster.record.destination_applier import NoConfiguration
+from broker_app.features.cluster.record.replicated_record import KeeperSettings, ReplicatedRecord
 from tests.rest.conftest import Rest
 from tests.rest.test_journal import administered
 from tests.support.awaiting import until

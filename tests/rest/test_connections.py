@@ -10,7 +10,7 @@ from typing import Any
 
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.policy import UserFacts
-from broker_app.net.stomp.service_registrar import ServiceRegistrar
+from broker_app.net.stomp.login.service_registrar import ServiceRegistrar
 from broker_app.net.stomp.transports import local
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules

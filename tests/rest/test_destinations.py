@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.cluster_usage import Usage
-from broker_app.core.dedup import DedupWindows
+from broker_app.core.publishing.dedup import DedupWindows
+from broker_app.core.remote.cluster_usage import Usage
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.net.policy.policy import Policy
 from broker_app.node.operations import Operations

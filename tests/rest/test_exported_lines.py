@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from broker_app.base.refused import Refused
-from broker_app.core import dead_letter_headers
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope, Message, group_of
+from broker_app.core.storage import dead_letter_headers
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.rest.messages import envelopes, message_json
 from broker_app.net.rest.messages.ndjson import MessageLines

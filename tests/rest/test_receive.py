@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from broker_app.core import views
+from broker_app.core.delivery.unsettled import LARGE_BODY
 from broker_app.core.limits import Limits
 from broker_app.core.model import Delivery, Peer
-from broker_app.core.unsettled import LARGE_BODY
 from broker_app.engine.client import EngineClient
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.messages.chosen import NEVER_GIVEN, ChosenMessages

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_app.core.topic import matches
+from broker_app.core.topics.topic import matches
 from broker_app.rules.decision import NO_RULE, NO_RULE_NAMES_IT, NO_RULES, Decision, is_guarded
 from broker_app.rules.event import PROTOCOLS, RIGHTS, Event, is_wild, method_of
 from broker_app.rules.grammar import parse

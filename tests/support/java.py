@@ -1,7 +1,7 @@
 """The Java that Spark's tests need."""
 
-from mom_pipeline import java
 from mom_pipeline.errors import PipelineError
+from mom_pipeline.spark import java
 from tests.support.missing import missing
 
 #: options of a Java that starts sooner, and is fast enough for a few rows: it compiles with less effort, and

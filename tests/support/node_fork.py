@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from broker_app.config import PREFIX, Config
-from broker_app.features.cluster import settings as cluster_settings
+from broker_app.features.cluster.configuration import settings as cluster_settings
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy

@@ -347,7 +347,7 @@ def test_restored_queues_make_room_for_the_history_of_an_active_one() -> None:
 def test_a_topic_that_made_room_for_others_is_counted_again_when_it_comes_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker_app.core.publisher.MAX_COUNTED_TOPICS", 1)
+    monkeypatch.setattr("broker_app.core.publishing.publisher.MAX_COUNTED_TOPICS", 1)
     watched = Watched()
     producer = watched.stage.client()
     for _ in range(3):

@@ -10,8 +10,8 @@ from django.db import connection
 from django.test import Client
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster.change_record import Change, ChangeRecord, Entry, Version
-from broker_app.features.cluster.destination_changes import Applied, DestinationChanges, Wanted
+from broker_app.features.cluster.record.change_record import Change, ChangeRecord, Entry, Version
+from broker_app.features.cluster.record.destination_changes import Applied, DestinationChanges, Wanted
 from broker_app.models import AuditEntry
 from broker_app.web import actions, snapshot
 from broker_app.web.cluster_configuration import ClusterConfiguration, ProposedChanges

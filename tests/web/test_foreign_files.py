@@ -16,7 +16,7 @@ from broker_app.config import Config
 from broker_app.config import settings as table
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node import process
-from broker_app.reflex import library_loader
+from broker_app.reflex.libraries import library_loader
 from broker_app.zero import Folder
 from broker_app.zero.file_reader import Unreadable
 

@@ -66,7 +66,7 @@ class Target:
         """The TLS context; None for an address without TLS. Raises Failure."""
         if not self.url.startswith(("https:", "wss:", "stomp+tls:", "stomps:")):
             return None
-        from mom_client.transport import tls_context
+        from mom_client.connection.transport import tls_context
 
         try:
             return tls_context(self.ca_file, self.cert_file)

@@ -200,7 +200,7 @@ def _readable(
 ) -> dict[str, Any]:
     """One record, decoded."""
     from broker_app.core import records
-    from broker_app.core.bulk_producer import is_bulk_producer
+    from broker_app.core.publishing.bulk_producer import is_bulk_producer
     from broker_app.core.record_reader import Reader
 
     content: bytes = record["content"]

@@ -30,8 +30,9 @@ def thorough() -> Iterator[Finding]:
 
 def _machine(state: str) -> Iterator[Finding]:
     """Check the packages and Java, without starting Spark; what fails has `state`."""
-    from mom_pipeline import gateway, java, requirements, spark_home
+    from mom_pipeline import requirements
     from mom_pipeline.errors import PipelineError
+    from mom_pipeline.spark import gateway, java, spark_home
 
     check = "PySpark"
     try:
@@ -46,7 +47,7 @@ def _machine(state: str) -> Iterator[Finding]:
 
 
 def _cache() -> Finding:
-    from mom_pipeline import java, spark_home
+    from mom_pipeline.spark import java, spark_home
 
     try:
         return Finding("cache", OK, str(spark_home.make(java.find())))
@@ -55,7 +56,7 @@ def _cache() -> Finding:
 
 
 def _class_data() -> Finding:
-    from mom_pipeline import class_data, java, spark_home
+    from mom_pipeline.spark import class_data, java, spark_home
 
     found = java.find()
     home = spark_home.find(found)
@@ -65,8 +66,8 @@ def _class_data() -> Finding:
 
 
 def _session() -> Finding:
-    from mom_pipeline import trial
     from mom_pipeline.errors import PipelineError
+    from mom_pipeline.spark import trial
 
     try:
         return Finding("Spark", OK, f"first rows after {trial.run():.1f} s")

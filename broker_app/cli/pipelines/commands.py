@@ -45,7 +45,7 @@ def warm(ctx: typer.Context) -> None:
 
     Takes a minute or two, once for each version of Spark and Java. Does nothing where the archive fits.
     """
-    from mom_pipeline import class_data, java, spark_home
+    from mom_pipeline.spark import class_data, java, spark_home
 
     given = invocation.of(ctx)
     began = time.monotonic()

@@ -16,7 +16,7 @@ def pipeline_failures() -> Iterator[None]:
 
     try:
         from mom_pipeline.archive_files import ArchiveError
-        from mom_pipeline.explain import explain
+        from mom_pipeline.spark.explain import explain
         from pyspark_mom.errors import MomError
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

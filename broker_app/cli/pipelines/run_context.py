@@ -45,8 +45,9 @@ def surroundings(
     ctx: typer.Context, given: dict[str, Any], unit: str = "positions"
 ) -> Iterator[Surroundings]:
     """The surroundings of a run, with a bar that shows its progress in units of its source."""
-    from mom_pipeline import gateway, runner
+    from mom_pipeline import runner
     from mom_pipeline.progress import RUNNING
+    from mom_pipeline.spark import gateway
 
     command = invocation.of(ctx)
     with Bar(command.output, unit, 0, delay_s=0.0) as bar:

@@ -6,12 +6,12 @@ from array import array
 from collections.abc import Iterable
 from itertools import islice
 
-from broker_app.core.lane import Lane
-from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue
 from broker_app.core.outcome import Fetch
 from broker_app.core.selective.index import SelectorGroup
 from broker_app.core.selective.state import LaneScan, ScanCursor, SelectiveState, beyond, end_of
+from broker_app.core.storage.lane import Lane
+from broker_app.core.storage.message_store import MessageStore
 from broker_app.core.turn import Turn
 
 

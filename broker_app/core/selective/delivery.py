@@ -16,12 +16,12 @@ from bisect import bisect_right
 from itertools import chain
 
 from broker_app.core import commands as c
-from broker_app.core.lane import Lane, sequence_of
 from broker_app.core.message import Message, MessageIds
-from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selective.index import SelectorGroup
 from broker_app.core.selective.state import SelectiveState, restore_returned
+from broker_app.core.storage.lane import Lane, sequence_of
+from broker_app.core.storage.message_store import MessageStore
 from broker_app.core.turn import Turn
 
 

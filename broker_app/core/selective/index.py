@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from broker_app.core import header_block
+from broker_app.core.delivery.rotation import Rotation
 from broker_app.core.message import Envelope, Message, MessageIds
-from broker_app.core.rotation import Rotation
 from broker_app.core.selectors.selector import Selector, as_number
 
 

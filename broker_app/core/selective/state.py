@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from heapq import heappush, merge
 from itertools import islice
 
-from broker_app.core.lane import Lane, Positions, sequence_of
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Subscription
 from broker_app.core.selective.groups import Groups
 from broker_app.core.selective.index import Index, SelectorGroup
+from broker_app.core.storage.lane import Lane, Positions, sequence_of
 
 #: messages whose group has another owner that a match cursor passes over at most
 MAX_PASSED_OVER = 1_000_000

@@ -27,13 +27,13 @@ from broker_app.features.bridge.pipe_reports import (
     Delivery,
 )
 from broker_app.features.bridge.remote import Remote
+from mom_client.connection.link import Link
+from mom_client.connection.transport import Transport, open_transport, tls_context
 from mom_client.errors import ConnectionLost, Refused
-from mom_client.link import Link
 from mom_client.stomp import AckRun, Frame
 from mom_client.stomp import frame as wire
 from mom_client.stomp.connection import Connection
 from mom_client.storeandforward import SYNC_QUEUE, Forwarded
-from mom_client.transport import Transport, open_transport, tls_context
 
 #: seconds for one step, and for all of them
 STEP_S: Final = 10.0

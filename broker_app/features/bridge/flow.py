@@ -31,8 +31,8 @@ from broker_app.features.bridge.framing import Framing, framing_for, knows_bridg
 from broker_app.features.bridge.inflight_window import FLIGHT_BYTES, Budget, InflightWindow
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.bridge.timeline import Timeline
+from mom_client.connection.link import Link
 from mom_client.errors import Refused as RefusedThere
-from mom_client.link import Link
 from mom_client.stomp import frame as wire
 
 #: the problem of a message that follows a refused one

@@ -13,7 +13,7 @@ from broker_app.core.reasons import UNDELIVERABLE
 from broker_app.engine import Engine
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.timeline import Timeline
-from mom_client.link import Link
+from mom_client.connection.link import Link
 
 #: the bytes that a settled delivery takes in the engine's inbox
 SETTLED_BYTES: Final = 16

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from broker_app.core.message import DEFAULT_PRIORITY, Message, MessageIds
 from broker_app.core.model import Delivery
-from mom_client.link import Link
+from mom_client.connection.link import Link
 from mom_client.stomp import frame as wire
 from mom_client.stomp.encode import convert_block, escape
 from mom_client.stomp.parser import Limits

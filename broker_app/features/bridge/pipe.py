@@ -25,12 +25,12 @@ from broker_app.features.bridge.framing import LIMITS
 from broker_app.features.bridge.inflight_window import PIPE_BYTES, Budget
 from broker_app.features.bridge.remote import DESIRED_STATES, DRAINING, Remote
 from broker_app.features.bridge.timeline import Timeline
+from mom_client.connection.link import ErrorFrame, Link
+from mom_client.connection.transport import Transport, open_transport, tls_context
 from mom_client.errors import ConnectionLost, Refused
-from mom_client.link import ErrorFrame, Link
 from mom_client.stomp import AckRun, Frame
 from mom_client.stomp import frame as wire
 from mom_client.stomp.connection import Connection
-from mom_client.transport import Transport, open_transport, tls_context
 
 log = logging.getLogger(__name__)
 

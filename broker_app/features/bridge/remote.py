@@ -9,7 +9,7 @@ from typing import Any, Final
 #: the desired states of a bridge; draining forwards all messages, then pauses
 RUNNING, PAUSED, DRAINING = "running", "paused", "draining"
 DESIRED_STATES: Final = (RUNNING, PAUSED, DRAINING)
-#: how a protocol begins an address of `mom_client.transport`
+#: how a protocol begins an address of `mom_client.connection.transport`
 _SCHEMES: Final = {"stomp": "stomp", "stomps": "stomp+tls", "ws": "ws", "wss": "wss"}
 PROTOCOLS: Final = tuple(_SCHEMES)
 #: fields that only a new connection can change
@@ -65,7 +65,7 @@ class Remote:
 
     @property
     def address(self) -> str:
-        """The address for `mom_client.transport`, without credentials."""
+        """The address for `mom_client.connection.transport`, without credentials."""
         hostname = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
         path = "/" + self.path.lstrip("/") if self.protocol in ("ws", "wss") else ""
         return f"{_SCHEMES[self.protocol]}://{hostname}:{self.port}{path}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core.offset import Offset
+from broker_app.core.remote.offset import Offset
 from broker_app.features.bridge import pipe as pipes
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.flow import Flow, Phase

@@ -18,7 +18,7 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.core import commands as c
-from broker_app.core.bulk_producer import BulkProducer, address_of, check_batch
+from broker_app.core.publishing.bulk_producer import BulkProducer, address_of, check_batch
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.bulk.part import PartDamaged, PartHead, read_entries

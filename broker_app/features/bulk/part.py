@@ -20,9 +20,9 @@ from zlib import crc32
 
 import msgspec
 
-from broker_app.core import dead_letter_headers
 from broker_app.core.commands import Need
 from broker_app.core.message import DeliveryOptions, Envelope
+from broker_app.core.storage import dead_letter_headers
 
 _START = Struct("<4sII")
 _MAGIC = b"MOMR"

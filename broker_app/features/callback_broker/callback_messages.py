@@ -13,7 +13,7 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import InnerReceiver, Peer, Subscription
-from broker_app.core.transfers import UNSETTLED
+from broker_app.core.storage.transfers import UNSETTLED
 from broker_app.engine import Engine
 from mom_client.stomp.encode import encode_headers
 

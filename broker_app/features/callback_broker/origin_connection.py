@@ -16,7 +16,7 @@ from broker_app.features.callback_broker.pending_queue import PendingQueue
 from broker_app.features.callback_broker.remote_broker import RemoteBroker
 from broker_app.features.services.origin import CONNECTED, CONNECTING, Origin
 from broker_app.reflex.registration import Registration
-from mom_client.pace import Pace
+from mom_client.connection.pace import Pace
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from websockets.typing import Subprotocol
 from broker_app.base.refused import Refused
 from broker_app.features.callback_broker import origin_events
 from broker_app.features.services.origin import Origin
-from mom_client.transport import tls_context
+from mom_client.connection.transport import tls_context
 
 #: seconds to connect and to log in, and for an answer
 CONNECT_S: Final = 10.0

@@ -12,7 +12,7 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Subscription
-from broker_app.core.transfers import REFUSED as NOT_NOW
+from broker_app.core.storage.transfers import REFUSED as NOT_NOW
 from broker_app.features.callback_broker.callback_messages import (
     FETCHED,
     FETCHING,

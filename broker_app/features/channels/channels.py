@@ -29,8 +29,8 @@ from broker_app.features.channels.statuses import (
     OK,
     REP_UNAVAIL,
 )
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.link import Link
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.link import Link
 
 #: reasons why something is dropped, besides `noserver`: an answer after its time, and a broker that
 #: has too much to do

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 
 from broker_app.base.refused import Refused
 from broker_app.features.channels.statuses import INVALID, REP_UNAVAIL
-from broker_app.features.cluster.link import Link
-from broker_app.features.cluster.members import Member, Members
+from broker_app.features.cluster.links.link import Link
+from broker_app.features.cluster.links.members import Member, Members
 
 #: the site that is the master at the moment
 MASTER: Final = "$master"

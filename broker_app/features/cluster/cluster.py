@@ -16,15 +16,17 @@ from broker_app.base.discovery_uris import MulticastSettings
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
-from broker_app.core.interest import Want
 from broker_app.core.outcome import Event, InterestChanged
+from broker_app.core.remote.interest import Want
 from broker_app.engine import Engine
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.central_reload import CentralReload
-from broker_app.features.cluster.link import Link, stopped
-from broker_app.features.cluster.members import Member, Members
-from broker_app.features.cluster.multicast import Multicast
-from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.cluster.configuration.central_reload import CentralReload
+from broker_app.features.cluster.configuration.settings import difference, mismatch
+from broker_app.features.cluster.discovery.multicast import Multicast
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.link import Link, stopped
+from broker_app.features.cluster.links.members import Member, Members
+from broker_app.features.cluster.links.traffic import Traffic
+from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import (
     AdoptedReport,
     ClusterReport,
@@ -34,9 +36,7 @@ from broker_app.features.cluster.report import (
     LinkReport,
     LinkState,
 )
-from broker_app.features.cluster.settings import difference, mismatch
 from broker_app.features.cluster.shared_limits import SharedLimits
-from broker_app.features.cluster.traffic import Traffic
 from broker_app.features.cluster.unused_queues import UnusedQueues
 
 log = logging.getLogger(__name__)

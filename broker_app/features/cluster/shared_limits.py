@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Final
 
 from broker_app.core.broker import Broker
-from broker_app.core.cluster_usage import NONE, Usage
-from broker_app.features.cluster import frames as f
+from broker_app.core.remote.cluster_usage import NONE, Usage
+from broker_app.features.cluster.links import frames as f
 
 #: destinations of one frame
 _MOST: Final = 1_000

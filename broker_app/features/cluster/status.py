@@ -11,7 +11,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
 from broker_app.base.times import rfc3339
 from broker_app.core.destination import TOPIC, parse
-from broker_app.core.topic import matches
+from broker_app.core.topics.topic import matches
 from broker_app.features.cluster.report import (
     ClusterReport,
     EnhancedReport,

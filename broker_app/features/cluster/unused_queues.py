@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from broker_app.core.commands import DeleteUnused
 from broker_app.engine import Engine
-from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.link import Link
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.link import Link
 
 
 class UnusedQueues:

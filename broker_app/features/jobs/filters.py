@@ -11,9 +11,10 @@ import msgspec
 import re2
 
 from broker_app.base.refused import Refused
-from broker_app.core import dead_letter_headers, header_block
+from broker_app.core import header_block
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.selectors import compiler
+from broker_app.core.storage import dead_letter_headers
 from broker_app.features.jobs import filter_text
 
 Fits = Callable[[Message, bytes], bool]

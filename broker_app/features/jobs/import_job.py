@@ -9,7 +9,7 @@ from typing import Any
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
-from broker_app.core.transfers import DONE, FULL, REFUSED, TransferResult
+from broker_app.core.storage.transfers import DONE, FULL, REFUSED, TransferResult
 from broker_app.features.jobs.worker import BATCH, BATCH_BYTES, NO_ROOM, JobRunner, UncertainMessage
 
 

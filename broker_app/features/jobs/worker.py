@@ -24,7 +24,7 @@ from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.message import Envelope, Message
 from broker_app.core.record_reader import Reader
-from broker_app.core.transfers import REFUSED
+from broker_app.core.storage.transfers import REFUSED
 from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.job import CANCELLED, DONE, FAILED, RUNNING, STOPPED, Job

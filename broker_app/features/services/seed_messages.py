@@ -22,10 +22,10 @@ from typing import Any, Final, Protocol
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import header_block, views
-from broker_app.core.bulk_producer import address_of
 from broker_app.core.destination import QUEUE, Destination
 from broker_app.core.message import Envelope, Message
 from broker_app.core.pending_watch import PendingWatch
+from broker_app.core.publishing.bulk_producer import address_of
 from broker_app.core.record_reader import Reader
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.selector import Selector

@@ -27,8 +27,8 @@ from broker_app.base.ownership import ForeignPath
 from broker_app.base.private_files import close_to_others, write_for_owner_alone
 from broker_app.config import Config, ConfigError
 from broker_app.features.callbacks.webhooks.worker_poster import WorkerPoster
-from broker_app.features.cluster.change_record import Change
-from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.cluster.record.change_record import Change
+from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.enhanced_cluster.generation import TakenOver, with_generation
 from broker_app.features.enhanced_cluster.reset import free_journals
 from broker_app.journal.errors import JournalError

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from broker_app.core import dead_letter_headers, reasons
+from broker_app.core import reasons
 from broker_app.core.commands import ACK_MODES, AUTO
+from broker_app.core.storage import dead_letter_headers
 from broker_app.features.channels.statuses import BERKELEY_DB, KEYEMPTY, OK
 from broker_app.net.asyncapi.part import RECEIVE, SEND, Part, channel, message, operation, websocket_channel
 from broker_app.net.problems import MEDIA_TYPE
 from broker_app.net.rest.openapi.schemas import SELECTOR_TEXT, TEXT, Json, object_of, ref
 from broker_app.net.server.subprotocols import STOMP
-from broker_app.net.stomp import bridge_flows, browsers, registrations, rendering, scheduling_headers
-from broker_app.net.stomp.handshake import ENHANCED_CLUSTER
+from broker_app.net.stomp import bridge_flows, browsers, rendering, scheduling_headers
+from broker_app.net.stomp.login import registrations
+from broker_app.net.stomp.login.handshake import ENHANCED_CLUSTER
 from mom_client.stomp import frame
 from mom_client.stomp.frame import WITH_BODY
 

@@ -6,7 +6,7 @@ import base64
 from typing import Final
 
 from broker_app.core.message import Message
-from broker_app.core.transfers import TransferResult
+from broker_app.core.storage.transfers import TransferResult
 from broker_app.engine.client import EngineClient
 from broker_app.net.http.large_body import Piece
 from broker_app.net.http.limits import RestLimits

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from broker_app.base.reply_types import Facts
 from broker_app.core.destination import TOPIC, Destination
-from broker_app.core.topic import matches
+from broker_app.core.topics.topic import matches
 from broker_app.net.policy.access import Access, Client
 from broker_app.net.policy.system_topics import OPEN_TOPICS
 from broker_app.rules.event import BROWSE, RECEIVE

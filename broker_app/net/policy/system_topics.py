@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from broker_app.core.destination import TOPIC, Destination, is_reserved, topic_of_dead_letters
-from broker_app.core.topic import ONE, REST
+from broker_app.core.topics.topic import ONE, REST
 from broker_app.rules.event import RECEIVE
 
 #: topic → for whom a message is: all; who may browse the destination that it is about, or the destinations of

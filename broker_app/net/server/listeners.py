@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker_app.config import Config
-from broker_app.features.cluster.settings import listen_host
+from broker_app.features.cluster.configuration.settings import listen_host
 
 _BACKLOG = 2048
 _LISTENS = "0A"

@@ -30,7 +30,7 @@ from websockets.frames import CloseCode, apply_mask  # type: ignore[attr-defined
 from websockets.http11 import Request
 
 from broker_app.net.http.client_hangup import hung_up
-from broker_app.net.stomp.opening import LONGEST_CONNECT
+from broker_app.net.stomp.login.opening import LONGEST_CONNECT
 from broker_app.net.tls.certificates import Certificates
 
 _VERSION = "13"

@@ -17,8 +17,8 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.core.message import Envelope
 from broker_app.core.model import Peer
-from broker_app.core.offset import Flow
-from broker_app.core.sync_queue import SYNC_ADDRESS
+from broker_app.core.remote.offset import Flow
+from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 from broker_app.net.policy.access import Access, Client
 from broker_app.rules.event import RECEIVE, SEND
 from mom_client.stomp.frame import Headers

@@ -26,7 +26,7 @@ from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.stomp.bridge_flows import Bridged
 from broker_app.net.stomp.headers import PrivateNames
-from broker_app.net.stomp.registrations import Registrar
+from broker_app.net.stomp.login.registrations import Registrar
 from broker_app.net.stomp.rendering import Renderer
 from broker_app.telemetry.client_events import ClientEvents
 from mom_client.stomp import frame as wire

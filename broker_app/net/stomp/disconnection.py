@@ -6,9 +6,10 @@ from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.net.stomp import bridge_flows, negotiation
+from broker_app.net.stomp import bridge_flows
 from broker_app.net.stomp.conversation import CLOSED, CLOSING, ENDED, LEAVE, OPEN, Conversation
 from broker_app.net.stomp.flow_control import FlowControl
+from broker_app.net.stomp.login import negotiation
 from broker_app.telemetry import client_events
 from mom_client.stomp import frame as wire
 from mom_client.stomp.errors import Malformed

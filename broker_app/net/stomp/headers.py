@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker_app.base.refused import Refused
-from broker_app.core import dead_letter_headers
 from broker_app.core.commands import ACK_MODES, AUTO
 from broker_app.core.destination import (
     QUEUE,
@@ -17,6 +16,7 @@ from broker_app.core.destination import (
     parse,
 )
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope
+from broker_app.core.storage import dead_letter_headers
 from broker_app.net.stomp import bridge_flows, header_names, scheduling_headers
 from broker_app.net.stomp.header_names import SEND, SUBSCRIBE
 from mom_client.stomp.encode import encode_headers

@@ -7,7 +7,7 @@ from broker_app.base.refused import Refused
 from broker_app.config import CLOSE
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
-from broker_app.core.offset import Flow
+from broker_app.core.remote.offset import Flow
 from broker_app.features.services import profiles
 from broker_app.net.stomp.conversation import OPEN, Conversation
 from broker_app.net.stomp.disconnection import Disconnection

@@ -25,9 +25,9 @@ from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused, internal
 from broker_app.core import commands as c
+from broker_app.core.delivery.unsettled import LARGE_BODY
 from broker_app.core.message import Message
 from broker_app.core.model import Peer, Subscription
-from broker_app.core.unsettled import LARGE_BODY
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
@@ -48,10 +48,10 @@ from broker_app.net.stomp.conversation import (
 from broker_app.net.stomp.delivery_tags import first_tag
 from broker_app.net.stomp.disconnection import LAST_RECEIPT, Disconnection
 from broker_app.net.stomp.flow_control import FlowControl
-from broker_app.net.stomp.handshake import Handshake
-from broker_app.net.stomp.opening import CLOSED_EVENT, Opening, frame_limits
-from broker_app.net.stomp.opening import OPENED_EVENT as OPENED_EVENT
-from broker_app.net.stomp.opening import VERSION as VERSION
+from broker_app.net.stomp.login.handshake import Handshake
+from broker_app.net.stomp.login.opening import CLOSED_EVENT, Opening, frame_limits
+from broker_app.net.stomp.login.opening import OPENED_EVENT as OPENED_EVENT
+from broker_app.net.stomp.login.opening import VERSION as VERSION
 from broker_app.net.stomp.revocation import Revocation
 from broker_app.net.stomp.sends import FLOW, Sends, size_of
 from broker_app.net.stomp.subscriptions import Subscriptions

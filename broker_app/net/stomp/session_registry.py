@@ -28,7 +28,7 @@ from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.broker_state import BrokerState
 from broker_app.net.policy.access import Access
 from broker_app.net.stomp.conversation import Authenticated, Environment
-from broker_app.net.stomp.registrations import Outcome, Registrar
+from broker_app.net.stomp.login.registrations import Outcome, Registrar
 from broker_app.net.stomp.session import StompSession
 from broker_app.reflex.registration import Registration, RegistrationVerdict
 from broker_app.telemetry.client_events import ClientEvents

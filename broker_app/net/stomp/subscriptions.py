@@ -6,9 +6,9 @@ from broker_app.base import times
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import DURABLE_PREFIX, TEMP_QUEUE, TEMP_TOPIC, Destination, parse
+from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.selector import Selector
-from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import bridge_flows, durable_names, header_names, headers
 from broker_app.net.stomp.acknowledgements import Acknowledgements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker_app.base.refused import Refused
 from broker_app.net.stomp.conversation import CONNECTING, OPEN, Conversation
 from broker_app.net.stomp.flow_control import FlowControl
-from broker_app.net.stomp.handshake import Handshake
+from broker_app.net.stomp.login.handshake import Handshake
 from mom_client.stomp.parser import Parser
 
 #: time limit for the rest of a frame

@@ -12,11 +12,11 @@ from broker_app.base.reply_types import Facts
 from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.config import Config
 from broker_app.features.cluster import status as cluster_status
-from broker_app.features.cluster.central_reload import BrokerReload, CentralReload
 from broker_app.features.cluster.cluster import Cluster
-from broker_app.features.cluster.destination_applier import Configuration
-from broker_app.features.cluster.record_copy import RecordCopy
-from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.cluster.configuration.central_reload import BrokerReload, CentralReload
+from broker_app.features.cluster.record.destination_applier import Configuration
+from broker_app.features.cluster.record.record_copy import RecordCopy
+from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, TakeoverReport
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.net.http.routing import Handlers

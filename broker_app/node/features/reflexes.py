@@ -9,7 +9,7 @@ from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.features.reflexes import ReflexEndpoints
 from broker_app.net.stomp.changed_headers import ChangedHeaders
-from broker_app.net.stomp.service_registrar import ServiceRegistrar
+from broker_app.net.stomp.login.service_registrar import ServiceRegistrar
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.reflexes import Reflexes, Settings

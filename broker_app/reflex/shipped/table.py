@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from broker_app.reflex.chain import InBroker
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, REGISTRATION, SERVICE, Declaration
-from broker_app.reflex.library_loader import canonical
+from broker_app.reflex.libraries.library_loader import canonical
 from broker_app.reflex.shipped import audit, copies, headers, options, rate_limit, registrations
 from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.shipped.options import Option

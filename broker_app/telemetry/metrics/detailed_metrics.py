@@ -10,7 +10,7 @@ from broker_app.base.reply_types import Facts
 from broker_app.base.turns import in_turns
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
-from broker_app.core.topic import matches
+from broker_app.core.topics.topic import matches
 from broker_app.telemetry.metrics.families import Labels, Samples
 from broker_app.telemetry.statistics import Statistics
 

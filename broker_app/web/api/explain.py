@@ -21,7 +21,7 @@ from broker_app.net.http.requests import boolean
 from broker_app.net.policy.access import asked_of_rules, decided_before_rules
 from broker_app.net.policy.policy import Grant
 from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of, or_null
-from broker_app.net.stomp.registrations import MAX_NAME
+from broker_app.net.stomp.login.registrations import MAX_NAME
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
 from broker_app.rules.explain import Step

@@ -13,8 +13,9 @@ from django.db.models import Max
 
 from broker_app.core.destination import DEAD_SUFFIX
 from broker_app.models import Reflex
-from broker_app.reflex import declaration, library_loader
+from broker_app.reflex import declaration
 from broker_app.reflex.declaration import ARRIVAL, DEFAULT_LIMIT_S, DELIVERY, Declaration
+from broker_app.reflex.libraries import library_loader
 from broker_app.reflex.shipped import table
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields
 from mom_client.storeandforward import PREFIX

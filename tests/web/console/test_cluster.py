@@ -13,16 +13,16 @@ import pytest
 from django.test import Client
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster.central_reload import BrokerReload
-from broker_app.features.cluster.client_reports import (
+from broker_app.features.cluster.clients.client_reports import (
     BrokerLoad,
     ListsReport,
     ListVersion,
     RebalanceReport,
     Rebalancing,
 )
-from broker_app.features.cluster.frames import ChangedSetting
-from broker_app.features.cluster.keeper import KeeperResult, unchanged
+from broker_app.features.cluster.configuration.central_reload import BrokerReload
+from broker_app.features.cluster.links.frames import ChangedSetting
+from broker_app.features.cluster.record.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import AdoptedReport, ClusterReport, DiscoveryReport
 from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering

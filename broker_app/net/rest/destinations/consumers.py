@@ -7,7 +7,7 @@ from itertools import islice
 
 from broker_app.base.refused import Refused
 from broker_app.core.model import Subscription
-from broker_app.core.topic import Match
+from broker_app.core.topics.topic import Match
 from broker_app.engine.client import EngineClient
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request

@@ -6,8 +6,8 @@ import time
 from collections import Counter
 
 from broker_app.base.times import of_ms
-from broker_app.core import dead_letter_headers
 from broker_app.core.message import Message
+from broker_app.core.storage import dead_letter_headers
 from broker_app.features.jobs import filters
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request

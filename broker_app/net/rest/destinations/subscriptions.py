@@ -10,7 +10,7 @@ from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.destination import DURABLE_PREFIX, parse
 from broker_app.core.model import NamedSubscription, Queue
-from broker_app.core.topic import matches
+from broker_app.core.topics.topic import matches
 from broker_app.engine.client import EngineClient
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit

@@ -15,7 +15,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.suggestions import suggestion
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
-from broker_app.core.offset import address_of
+from broker_app.core.remote.offset import address_of
 from broker_app.engine.client import EngineClient
 from broker_app.features.bridge.connection_test import BridgeTrial
 from broker_app.features.bridge.pipe_reports import (

@@ -16,10 +16,10 @@ import msgspec
 
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
-from broker_app.core import dead_letters
-from broker_app.core.bulk_producer import BulkProducer
 from broker_app.core.destination import DEAD_SUFFIX, QUEUE, Destination, parse
-from broker_app.core.destination_limits import largest_body
+from broker_app.core.publishing.bulk_producer import BulkProducer
+from broker_app.core.publishing.destination_limits import largest_body
+from broker_app.core.storage import dead_letters
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.part import BULK_DEAD_LETTERS, PartHead
 from broker_app.features.bulk.stage_store import MAX_PARTS_OF_STAGE, Owner, WantedStage

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple, cast
 
 from broker_app.base.in_thread import in_thread_if_large
 from broker_app.core import commands as c
-from broker_app.core.chosen_delivery import NOT_READ
+from broker_app.core.delivery.chosen_delivery import NOT_READ
 from broker_app.core.message import Message
-from broker_app.core.transfers import DONE, GONE, TransferResult
+from broker_app.core.storage.transfers import DONE, GONE, TransferResult
 from broker_app.core.turn import UNRECORDED
 from broker_app.engine.client import EngineClient
 from broker_app.engine.read_budget import READ_BYTES, READ_POSITIONS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from broker_app.base import times
 from broker_app.base.refused import Refused
-from broker_app.core.history import History
 from broker_app.core.message import Message
 from broker_app.core.record_reader import Reader
-from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
+from broker_app.core.topics.history import History
+from broker_app.core.topics.replay import LAST, NOW, SEQ, TIME, Start, parse_start
 from broker_app.engine.client import EngineClient
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net.http.limits import RestLimits

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from msgspec import UNSET, UnsetType
 
 from broker_app.base.refused import Refused
-from broker_app.core import dead_letter_headers
 from broker_app.core.message import DeliveryOptions, Envelope, Message
+from broker_app.core.storage import dead_letter_headers
 from broker_app.net.http.large_body import Piece, parts
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import encode

@@ -14,7 +14,7 @@ from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Queue
-from broker_app.core.transfers import GONE, TransferResult
+from broker_app.core.storage.transfers import GONE, TransferResult
 from broker_app.core.why import Reason, why
 from broker_app.engine.client import EngineClient
 from broker_app.features.bridge.pipe_reports import (

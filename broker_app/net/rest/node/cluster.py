@@ -10,8 +10,8 @@ import msgspec
 
 from broker_app.base.reply_types import Facts
 from broker_app.core.destination import QUEUE
-from broker_app.features.cluster.central_reload import BrokerReload
-from broker_app.features.cluster.frames import ChangedSetting
+from broker_app.features.cluster.configuration.central_reload import BrokerReload
+from broker_app.features.cluster.links.frames import ChangedSetting
 from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport, TakeoverReport
 from broker_app.features.cluster.status import (
     consumers_of,

@@ -10,7 +10,7 @@ import msgspec
 
 from broker_app.base.reply_types import Facts
 from broker_app.base.times import rfc3339
-from broker_app.features.cluster.client_reports import (
+from broker_app.features.cluster.clients.client_reports import (
     ClientReport,
     ListsReport,
     RebalanceReport,

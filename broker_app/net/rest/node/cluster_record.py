@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from broker_app.features.cluster.change_record import MOST, MOST_DELETED, MOST_VALUE_BYTES, Entry
-from broker_app.features.cluster.keeper import KeeperResult, unchanged
-from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.cluster.record.change_record import MOST, MOST_DELETED, MOST_VALUE_BYTES, Entry
+from broker_app.features.cluster.record.keeper import KeeperResult, unchanged
+from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.status import no_cluster
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits

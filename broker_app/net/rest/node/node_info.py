@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from broker_app.base.refused import Refused
-from broker_app.core.resource_alarm import STORE_FULL
+from broker_app.core.publishing.resource_alarm import STORE_FULL
 from broker_app.engine.client import EngineClient
 from broker_app.net.broker_state import BrokerState
 from broker_app.net.http.limits import RestLimits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core.bulk_producer import MAX_BATCH, MAX_NAME
+from broker_app.core.publishing.bulk_producer import MAX_BATCH, MAX_NAME
 from broker_app.features.bulk.stage_store import MAX_PARTS_OF_STAGE
 from broker_app.net.rest.messages.bulk import MAX_STAGES, ON_ERROR
 from broker_app.net.rest.messages.bulk_rows import MAX_LISTED, MEDIA_TYPE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from broker_app.features.cluster.change_record import KINDS
-from broker_app.features.cluster.keeper import KeeperResult
+from broker_app.features.cluster.record.change_record import KINDS
+from broker_app.features.cluster.record.keeper import KeeperResult
 from broker_app.features.cluster.report import FoundBy, LinkState, MemberState, TakeoverResult
 from broker_app.net.rest.node.mirrors import MAX_REASON
 from broker_app.net.rest.openapi.operations import (

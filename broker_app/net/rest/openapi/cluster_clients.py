@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from broker_app.features.cluster.client_reports import RebalancingState, Stays
+from broker_app.features.cluster.clients.client_reports import RebalancingState, Stays
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     json_body,

@@ -13,7 +13,7 @@ from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.rules.event import LOCAL
-from mom_client.transport import PipeTransport, Transport
+from mom_client.connection.transport import PipeTransport, Transport
 
 
 class LocalConnection:

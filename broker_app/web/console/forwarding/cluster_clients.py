@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.features.cluster.client_reports import (
+from broker_app.features.cluster.clients.client_reports import (
     ListsReport,
     RebalanceReport,
     Rebalancing,

@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster.central_reload import BrokerReload
+from broker_app.features.cluster.configuration.central_reload import BrokerReload
 from broker_app.net.operator_audit import CHANGED, RELOADED
 from broker_app.node.node import Node
 from broker_app.web.actions import Actor, audit

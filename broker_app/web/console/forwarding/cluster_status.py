@@ -11,7 +11,7 @@ from broker_app.base import durations
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
 from broker_app.core.destination import QUEUE, TOPIC
-from broker_app.features.cluster.client_reports import ListsReport, RebalanceReport
+from broker_app.features.cluster.clients.client_reports import ListsReport, RebalanceReport
 from broker_app.features.cluster.report import (
     ClusterReport,
     EnhancedReport,

@@ -1,0 +1,1 @@
+"""Publishing: admission, limits, producers that are held back, and deduplication."""

@@ -1,0 +1,1 @@
+"""Topics: subscriptions by filter, histories and their replay."""

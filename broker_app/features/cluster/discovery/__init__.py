@@ -1,0 +1,1 @@
+"""Discovery of brokers by multicast."""

@@ -1,0 +1,305 @@
+"""The other brokers of the cluster: where they are, and the link to each.
+
+Each broker connects to all addresses that it knows. It learns more of them from the others, so that the lists
+of brokers need not be complete. Of two links to one broker, that one is kept which was dialled by the broker
+whose name sorts first; both decide alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final, get_args
+
+from broker_app.base.cluster_addresses import hidden
+from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import supervised
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.link import Link, is_stop
+from broker_app.features.cluster.report import FoundBy
+
+log = logging.getLogger(__name__)
+
+#: seconds between attempts to reach a broker, and in which one must answer
+RETRY_S: Final = 1.0
+RETRY_REFUSED_S: Final = 5.0
+CONNECT_S: Final = 5.0
+#: ends of a link after which there may be one at once
+_MAY_RETRY: Final = ("connecting", "connection-lost", "duplicate", "timeout", "unreachable", "stopped")
+#: brokers that are known, at most
+MOST_BROKERS: Final = 200
+_SUREST_FIRST: Final[tuple[FoundBy, ...]] = get_args(FoundBy)
+
+
+class Member:
+    """Another broker: `name` is empty until it was reached."""
+
+    def __init__(self, address: str, found_by: FoundBy) -> None:
+        self.address = address
+        self.found_by = found_by
+        self.name = ""
+        self.link: Link | None = None
+        #: why there is no link
+        self.reason = Refused("connecting", "it was not reached yet")
+        self.since = time.time()
+        #: the last one that was linked
+        self.identity: f.Identity | None = None
+        #: whether it is forgotten when its link ends
+        self.is_leaving = False
+        #: of links that have ended
+        self.sent = self.received = self.returned = 0
+
+    @property
+    def is_refused(self) -> bool:
+        """True if one of the two brokers does not want the other."""
+        return self.reason.code not in _MAY_RETRY
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if it has reported that it stops."""
+        return is_stop(self.reason)
+
+
+class Members:
+    """All other brokers. `make_link` makes the protocol of a connection that this broker dials."""
+
+    def __init__(
+        self,
+        own_address: str,
+        addresses: tuple[str, ...],
+        make_link: Callable[[], Link],
+        tls: Callable[[], ssl.SSLContext] | None,
+    ) -> None:
+        #: addresses that are not connected to: of this broker, and other ones of brokers that are known
+        self._own = {own_address}
+        self._own_address = own_address
+        #: addresses that are of no use here, such as that of loopback
+        self._hidden: set[str] = set()
+        self._make_link = make_link
+        self._tls = tls
+        self._members: dict[str, Member] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._is_stopped = False
+        self._to_dial = addresses
+        #: links that this broker has dialled and that have not ended, with the address that it has used
+        self._dialled: dict[Link, Member] = {}
+
+    def start(self) -> None:
+        """Connect to all that are known."""
+        self.learn(self._to_dial, "static")
+
+    async def stop(self) -> None:
+        """Connect to no other broker any more."""
+        self._is_stopped = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def all(self) -> list[Member]:
+        """The other brokers, by name and address."""
+        return sorted(self._members.values(), key=lambda member: (member.name or "~", member.address))
+
+    def named(self, name: str) -> Member | None:
+        """The broker with this name; None if it was never reached."""
+        return next((one for one in self._members.values() if name and one.name == name), None)
+
+    def links(self) -> list[Link]:
+        """The links that are up."""
+        return [member.link for member in self._members.values() if member.link is not None]
+
+    def link_to(self, name: str) -> Link | None:
+        """The link to the broker of this name."""
+        return next((member.link for member in self._members.values() if member.name == name), None)
+
+    def addresses(self) -> list[str]:
+        """The addresses of the others."""
+        return [member.address for member in self._members.values() if member.address]
+
+    def knows(self, address: str) -> bool:
+        """Return whether this broker connects to an address already, or never does."""
+        return address in self._own or address in self._members or address in self._hidden
+
+    def relist(self, former: tuple[str, ...], addresses: tuple[str, ...]) -> None:
+        """Connect to the brokers of another list, and no more to those that only the `former` one has."""
+        for address in set(former) - set(addresses):
+            self._forget_listed(address)
+        for address in addresses:
+            if (member := self._members.get(address)) is not None:
+                member.is_leaving = False
+        self.learn(addresses, "static")
+
+    def learn(self, addresses: tuple[str, ...] | list[str], found_by: FoundBy) -> None:
+        """Connect to brokers that are not known yet."""
+        for address in addresses:
+            if known := self._members.get(address):
+                known.found_by = min(known.found_by, found_by, key=_SUREST_FIRST.index)
+            if self.knows(address) or not _is_address(address):
+                continue
+            if self._is_stopped or len(self._members) >= MOST_BROKERS:
+                continue
+            if fault := hidden(address, self._own_address):
+                self._hide(address, fault)
+                continue
+            self._members[address] = Member(address, found_by)
+            keep = supervised(f"link to {address}", partial(self._keep, address))
+            self._tasks[address] = asyncio.create_task(keep)
+
+    def _forget_listed(self, address: str) -> None:
+        """Do not connect to a broker any more; one that is linked stays until its link ends."""
+        member = self._members.get(address)
+        if member is None:
+            return
+        if member.link is not None:
+            member.is_leaving = True
+            return
+        del self._members[address]
+        if (task := self._tasks.pop(address, None)) is not None:
+            task.cancel()
+
+    def _hide(self, address: str, fault: str) -> None:
+        """Log once that the address of a broker is of no use here."""
+        if len(self._hidden) < MOST_BROKERS:
+            self._hidden.add(address)
+            log.warning("a broker of the cluster is not connected to: %s", fault)
+
+    # ------------------------------------------------------------------ links
+
+    def admit(self, link: Link, own: f.Identity) -> None:
+        """Keep a link whose broker is known, or raise Refused."""
+        broker = link.broker
+        assert broker is not None
+        if broker.name == own.name:
+            self._refuse_own(broker, own)
+        member = self._member_of(broker)
+        former = member.link
+        if former is not None and former.broker is not None:
+            same = former.broker.incarnation == broker.incarnation
+            first = own.name if own.name < broker.name else broker.name
+            if same and (own.name if link.dials else broker.name) != first:
+                raise Refused("duplicate", "another connection between these brokers is kept")
+            self._unlink(member, former)
+        member.link, member.identity, member.name = link, broker, broker.name
+        member.since = time.time()
+        if former is not None:  # once it is replaced: the address of the member stays known
+            former.close(Refused("duplicate", "another connection between these brokers is kept"))
+
+    def _refuse_own(self, broker: f.Identity, own: f.Identity) -> None:
+        if broker.incarnation == own.incarnation:
+            raise Refused("own-address", "this address is that of the broker itself")
+        raise Refused(
+            "cluster-mismatch",
+            f"imq.brokerid: two brokers have the name {own.name!r}, at {own.address} and {broker.address}; "
+            "start one of them with another --name and another data directory",
+        )
+
+    def _member_of(self, broker: f.Identity) -> Member:
+        """The member with this name, else with this address, else a new one."""
+        for member in self._members.values():
+            if member.name == broker.name:
+                return member
+        if not broker.address:  # an adopted broker: it connects to others, and none to it
+            return self._members.setdefault(f"~{broker.name}", Member("", "broker"))
+        if broker.address not in self._members:
+            self.learn([broker.address], "broker")
+        found = self._members.get(broker.address)
+        if broker.address in self._hidden:
+            raise Refused("cluster-mismatch", hidden(broker.address, self._own_address))
+        if found is None:
+            raise Refused("too-many", f"the cluster has {MOST_BROKERS} brokers, the maximum")
+        return found
+
+    def ended(self, link: Link, reason: Refused) -> None:
+        """Note that a link has ended, or was refused."""
+        dialled = self._dialled.pop(link, None)
+        member = next((one for one in self._members.values() if one.link is link), None)
+        if member is not None:
+            self._unlink(member, link)
+            member.reason, member.since = reason, time.time()
+            if not member.address:
+                del self._members[f"~{member.name}"]
+            elif member.is_leaving:
+                self._forget_listed(member.address)
+        elif dialled is not None and reason.code == "own-address":
+            self._forget(dialled)
+        elif dialled is not None and dialled.link is None:
+            if self._has_another_address(dialled, link):
+                self._forget(dialled)
+            else:
+                dialled.reason = reason
+
+    def _has_another_address(self, dialled: Member, link: Link) -> bool:
+        """Return whether the broker that a link has reached is known by another address, and linked."""
+        name = link.broker.name if link.broker is not None else ""
+        return any(
+            one is not dialled and one.name == name and one.link is not None for one in self._members.values()
+        )
+
+    def _unlink(self, member: Member, link: Link) -> None:
+        member.link = None
+        member.sent += link.consumers.sent
+        member.received += link.queues.received
+        member.returned += link.queues.returned
+
+    def _forget(self, member: Member) -> None:
+        """Do not connect to an address any more."""
+        self._own.add(member.address)
+        self._members.pop(member.address, None)
+
+    async def _keep(self, address: str) -> None:
+        """Connect to a broker whenever there is no link to it."""
+        while True:
+            member = self._members.get(address)
+            if member is None:
+                self._tasks.pop(address, None)
+                return
+            if member.link is None:
+                await self._try(member)
+            await asyncio.sleep(RETRY_REFUSED_S if member.is_refused else RETRY_S)
+
+    async def _try(self, member: Member) -> None:
+        host, _, port = member.address.rpartition(":")
+        host = host.strip("[]")
+
+        link = self._make_link()
+        self._dialled[link] = member
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: link,
+                    host,
+                    int(port),
+                    ssl=self._tls() if self._tls is not None else None,
+                    server_hostname=host if self._tls is not None else None,
+                    ssl_handshake_timeout=CONNECT_S if self._tls is not None else None,
+                )
+        except (OSError, TimeoutError) as error:
+            self._dialled.pop(link, None)
+            if member.link is None and not member.is_stopped:
+                member.reason = _reason(error)
+            log.debug("%s cannot be reached: %s", member.address, error)
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and len(text) <= 300 and port.isdigit() and 0 < int(port) < 65536
+
+
+def _reason(error: OSError | TimeoutError) -> Refused:
+    """The reason why a connection was not made, and what to do about it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Refused(
+            "tls-failed",
+            f"its certificate is not accepted: {error.verify_message}; set tls_ca at each broker to the "
+            "authorities of all of them",
+        )
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).lower().replace("_", " ")
+        return Refused(
+            "tls-failed", f"it does not speak TLS ({reason}); set cluster_transport to tls at each broker"
+        )
+    return Refused("unreachable", str(error) or f"it did not answer within {CONNECT_S:g} s")

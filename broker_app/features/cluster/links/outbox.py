@@ -1,0 +1,147 @@
+"""The frames that a link has to send: those of one turn of the loop in one write, large calls in pieces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from broker_app.base.refused import Refused
+from broker_app.features.cluster.links import frames as f
+
+#: bytes of the body of a call that is sent whole, and of one piece
+PIECE_BYTES: Final = 64 * 1024
+#: pieces that are sent before the other broker has taken the first of them: messages and heart-beats wait for
+#: no more of a call
+WINDOW_PIECES: Final = 8
+#: bytes of frames that gather in one turn of the loop
+_MOST_GATHERED_BYTES: Final = 64 * 1024
+#: bytes of calls that wait behind a large one, above which no more are taken
+_MOST_WAITING_BYTES: Final = 32 * f.MIB
+
+
+class Outbox:
+    """The frames that wait for the connection. `given` are the bytes of all that were sent."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._frames: list[bytearray] = []
+        self._bytes = 0
+        self.given = 0
+        #: calls that wait for the first of them, which is large; where the rest of its body begins
+        self._calls: deque[f.ChannelCall | f.ChannelAnswer] = deque()
+        self._calls_bytes = 0
+        self._at = 0
+        self._credit = WINDOW_PIECES
+
+    def open(self, transport: asyncio.Transport) -> None:
+        """Send to this connection from now on."""
+        self._transport = transport
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the network has not taken, without those of calls behind a large one."""
+        buffered = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return self._bytes + buffered
+
+    def send(self, frame: f.Frame) -> None:
+        """Send a frame with what else this turn of the loop sends."""
+        data = f.encode(frame)
+        if not self._frames:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._frames.append(data)
+        self._bytes += len(data)
+        self.given += len(data)
+        if self._bytes > _MOST_GATHERED_BYTES:  # so that the connection says at once when it is full
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        if self._frames and self._transport is not None:
+            data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
+            self._frames, self._bytes = [], 0
+            self._transport.write(data)
+
+    # ------------------------------------------------------------------ calls
+
+    def send_call(self, call: f.ChannelCall | f.ChannelAnswer) -> bool:
+        """Send a call in order with those before it, or an answer; returns False if too many bytes wait."""
+        if max(self._calls_bytes, self.waiting) > _MOST_WAITING_BYTES:
+            return False
+        if len(call.body) > PIECE_BYTES or (self._calls and isinstance(call, f.ChannelCall)):
+            self._calls.append(call)
+            self._calls_bytes += len(call.body)
+            if len(self._calls) == 1:
+                self._send_calls()
+        else:
+            self.send(call)
+        return True
+
+    def add_credit(self, pieces: int) -> None:
+        """Send more: the other broker has taken so many pieces."""
+        self._credit = min(self._credit + pieces, WINDOW_PIECES)
+        self._send_calls()
+
+    def _send_calls(self) -> None:
+        """Send what waits, as far as the other broker takes it."""
+        while self._calls:
+            call = self._calls[0]
+            if len(call.body) <= PIECE_BYTES:
+                self.send(call)
+            elif not self._send_in_pieces(call):
+                return
+            self._calls.popleft()
+            self._calls_bytes -= len(call.body)
+
+    def _send_in_pieces(self, call: f.ChannelCall | f.ChannelAnswer) -> bool:
+        """Send more of a large call; returns whether that was the end of it."""
+        if not self._at:
+            self.send(f.without_body(call))
+        while self._credit and self._at < len(call.body):
+            self._credit -= 1
+            self.send(f.ChannelPiece(call.body[self._at : self._at + PIECE_BYTES]))
+            self._at += PIECE_BYTES
+        if self._at < len(call.body):
+            return False
+        self._at = 0
+        return True
+
+
+class Assembly:
+    """The large call that comes from the other broker in pieces, of `most_bytes` at most."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._call: f.ChannelCall | f.ChannelAnswer | None = None
+        self._body = bytearray()
+        self._taken = 0
+
+    def begin(self, call: f.ChannelCall | f.ChannelAnswer) -> None:
+        """Take a call whose body comes in pieces. Raises Refused."""
+        if self._call is not None:
+            raise Refused("protocol-error", "a large call came before the former one had ended")
+        if call.size > self._most_bytes or call.body:
+            raise Refused(
+                "protocol-error", f"a call of {call.size} bytes came; {self._most_bytes} are allowed"
+            )
+        self._call = call
+
+    def take(self, piece: bytes) -> f.ChannelCall | f.ChannelAnswer | None:
+        """Take a piece; returns the call once it is whole. Raises Refused."""
+        call = self._call
+        if call is None or not 0 < len(piece) <= min(PIECE_BYTES, call.size - len(self._body)):
+            raise Refused("protocol-error", "a piece came that is none of a call")
+        self._body += piece
+        self._taken += 1
+        if len(self._body) < call.size:
+            return None
+        call.body = bytes(self._body)
+        self._call, self._body = None, bytearray()
+        return call
+
+    def credit(self) -> int:
+        """The pieces that were taken, once the other broker has to get credit for them."""
+        if self._taken < WINDOW_PIECES // 2:
+            return 0
+        taken, self._taken = self._taken, 0
+        return taken

@@ -1,0 +1,343 @@
+"""The consumers of another broker: a client of the engine that subscribes for them, and is sent messages.
+
+Credit bounds the messages that are under way, `WINDOW_BYTES` their bytes. Where messages come back because no
+consumer was free, less is sent at a time, until consumers acknowledge again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from broker_app.base.refused import Refused
+from broker_app.core import commands as c
+from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, is_reserved, is_topic
+from broker_app.core.message import Envelope
+from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
+from broker_app.engine import Engine
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.report import InterestReport
+
+#: bytes of deliveries that are not settled, beyond which nothing more is sent
+WINDOW_BYTES: Final = 32 * f.MIB
+#: credit of a subscription, at most
+MOST_CREDIT: Final = 20_000
+#: subscriptions of one other broker
+MOST_SUBSCRIPTIONS: Final = 100_000
+#: a message with fewer bytes counts as one with so many
+_LEAST_BYTES: Final = 512
+#: ids of messages to topics that are remembered, so that each crosses once though several filters match
+_REMEMBERED: Final = 4_096
+
+
+class _Consumers:
+    """The consumers of one subscription: `credit` is what they take, `present` what they are sent now."""
+
+    __slots__ = ("acked", "address", "consumers", "credit", "present", "selector")
+
+    def __init__(self, address: str, selector: str, consumers: int, credit: int) -> None:
+        self.address = address
+        self.selector = selector
+        self.consumers = consumers
+        self.credit = self.present = credit
+        #: deliveries that were acknowledged since `present` has changed
+        self.acked = 0
+
+
+class RemoteConsumers(InnerReceiver):
+    """The consumers of one broker, over one connection. `send` takes frames for it; `broken` is called when
+    deliveries could not be sent, and are lost unless the connection ends."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        broker: str,
+        send: Callable[[f.Frame], None],
+        broken: Callable[[Exception], None],
+    ) -> None:
+        self._engine = engine
+        self._broken = broken
+        self._broker = broker
+        self._send = send
+        self.peer = Peer(self, user=f"broker {broker}", detailed=True)
+        self._consumers: dict[int, _Consumers] = {}
+        #: those that are sent less than they take
+        self._reduced: set[int] = set()
+        #: bytes that are not settled, by tag
+        self._bytes: dict[int, int] = {}
+        self._under_way = 0
+        self._is_full = self._is_congested = False
+        #: messages that were sent
+        self.sent = 0
+        self._ids: set[bytes] = set()
+        self._oldest_ids: deque[bytes] = deque()
+        self._topics = 0
+
+    # ------------------------------------------------------------------ what the other broker wants
+
+    def subscribe(self, frame: f.Subscribe) -> None:
+        """Begin a subscription. Raises Refused for one that no broker would ask for."""
+        if frame.number in self._consumers:
+            raise Refused("protocol-error", f"subscription {frame.number} began twice")
+        if len(self._consumers) >= MOST_SUBSCRIPTIONS:
+            raise Refused("too-many", f"a broker may have {MOST_SUBSCRIPTIONS} subscriptions")
+        if is_reserved(frame.address.split("/", 2)[-1]):
+            raise Refused("protocol-error", f"{frame.address} is of its own broker only")
+        of_topic = frame.terms is None and is_topic(frame.address)
+        credit = _bounded(frame.credit)
+        consumers = self._consumers[frame.number] = _Consumers(
+            frame.address, frame.selector, frame.consumers, credit
+        )
+        self._topics += of_topic
+        command = c.Subscribe(
+            self.peer,
+            str(frame.number),
+            frame.address,
+            c.AUTO if of_topic else c.INDIVIDUAL,
+            consumers.credit,
+            selector=frame.selector,
+            exclusive=frame.exclusive_since_us > 0,
+            exclusive_since_us=frame.exclusive_since_us,
+            priority=frame.priority,
+            remote=True,
+            receipt=frame.number,
+        )
+        if frame.terms is not None:
+            terms = frame.terms
+            command.address, command.selector, command.shared = terms.filter, terms.selector, terms.shared
+            command.durable = frame.address.startswith(DURABLE_PREFIX)
+            command.name = frame.address.removeprefix(DURABLE_PREFIX if command.durable else SHARED_PREFIX)
+            command.owner = terms.owner
+        self._engine.submit(command, 500 + len(frame.selector))
+
+    def set_credit(self, frame: f.Credit) -> None:
+        """Change the credit of a subscription."""
+        consumers = self._consumers.get(frame.number)
+        if consumers is not None:
+            consumers.credit, consumers.consumers = _bounded(frame.credit), frame.consumers
+            self._set_present(frame.number, consumers, consumers.credit)
+
+    def unsubscribe(self, number: int) -> None:
+        """End a subscription. Consumers that have left may still hold deliveries: each is reported."""
+        if self._forget(number):
+            self._engine.submit(c.Unsubscribe(self.peer, str(number), keep_unsettled=True))
+
+    def _forget(self, number: int) -> bool:
+        consumers = self._consumers.pop(number, None)
+        self._reduced.discard(number)
+        if consumers is None:
+            return False
+        self._topics -= is_topic(consumers.address)
+        return True
+
+    def end(self) -> None:
+        """End everything, because the connection has ended."""
+        self._engine.submit(c.Disconnect(self.peer))
+
+    # ------------------------------------------------------------------ what is settled
+
+    def settled(self, frame: f.Settled) -> None:
+        """Settle deliveries."""
+        if self._reduced:
+            self._count_acked(frame.acked)
+        if frame.returned:
+            self._reduce(frame.returned)
+        submit = self._engine.submit
+        if acked := self._settle(frame.acked):
+            submit(c.Settle(self.peer, acked, lenient=True))
+        if returned := self._settle(frame.returned):
+            submit(c.Return(self.peer, returned, attempted=False, lenient=True))
+        for failed in frame.failed:
+            if not self._settle([failed.tag]):
+                continue
+            submit(
+                c.Return(
+                    self.peer,
+                    [failed.tag],
+                    dead_reason=failed.dead_reason,
+                    detail=failed.detail,
+                    delay_ms=max(0, failed.delay_ms),
+                    lenient=True,
+                )
+            )
+        self._check_room()
+
+    def confirm(self, number: int) -> None:
+        """Confirm what was settled before once it is recorded."""
+        self._engine.submit(c.Answer(self.peer, f.Confirmed(number)))
+
+    def _settle(self, tags: list[int]) -> list[int]:
+        """Those of the tags that were delivered and are not settled: they are, from now on."""
+        sizes, known, settled = self._bytes, [], 0
+        for tag in tags:
+            size = sizes.pop(tag, 0)
+            if size:
+                known.append(tag)
+                settled += size
+        self._under_way -= settled
+        return known
+
+    def _reduce(self, tags: list[int]) -> None:
+        """Send less at a time to subscriptions from which deliveries came back."""
+        held = (self.peer.unsettled.get(tag) for tag in tags)
+        for number in {int(one[0].id) for one in held if one is not None}:
+            consumers = self._consumers.get(number)
+            if consumers is not None:
+                self._set_present(number, consumers, max(1, consumers.present // 2))
+
+    def _count_acked(self, tags: list[int]) -> None:
+        """Send more at a time again where consumers acknowledge."""
+        for tag in tags:
+            held = self.peer.unsettled.get(tag)
+            number = int(held[0].id) if held is not None else -1
+            if number in self._reduced:
+                consumers = self._consumers[number]
+                consumers.acked += 1
+                if consumers.acked >= consumers.present:
+                    self._set_present(number, consumers, min(consumers.credit, 2 * consumers.present))
+
+    def _set_present(self, number: int, consumers: _Consumers, credit: int) -> None:
+        consumers.acked = 0
+        if credit < consumers.credit:
+            self._reduced.add(number)
+        else:
+            self._reduced.discard(number)
+        if credit != consumers.present:
+            consumers.present = credit
+            self._engine.submit(c.SetCredit(self.peer, str(number), credit))
+
+    # ------------------------------------------------------------------ what is delivered
+
+    def flush(self, peer: Peer) -> None:
+        """Send what the engine has for the other broker."""
+        receipts, peer.receipts = peer.receipts, []
+        confirmed = [receipt for receipt, _ in receipts if isinstance(receipt, f.Confirmed)]
+        if confirmed:
+            self._send(confirmed[-1])
+        refusals, peer.refusals = peer.refusals, []
+        for number, refusal in refusals:
+            if isinstance(number, int) and self._forget(number):
+                self._send(f.NotSubscribed(number, refusal.code, refusal.detail[:1_000]))
+        if peer.deliveries:
+            deliveries, peer.deliveries = peer.deliveries, []
+            try:
+                self._deliver(deliveries)
+            except Exception as error:
+                self._broken(error)
+
+    def _deliver(self, deliveries: list[Delivery]) -> None:
+        envelopes: dict[Envelope, int] = {}
+        shared: list[f.SharedEnvelope] = []
+        messages: list[f.RemoteDelivery] = []
+        size = held = number = 0
+        id_of, sizes = self._engine.broker.turn.ids.of, self._bytes
+        last: Subscription | None = None
+        for subscription, tag, message in deliveries:
+            if subscription is not last:
+                last, number = subscription, int(subscription.id)
+            id = id_of(message)
+            if not tag and self._topics > 1 and self._is_known(id):
+                continue
+            envelope, body = message.envelope, message.body
+            index = envelopes.get(envelope)
+            more = length = len(body)
+            if index is None:
+                more += _bytes_of(envelope)
+            if messages and size + more > f.USUAL_BYTES:  # a large one has a frame of its own
+                self._send_messages(shared, messages)
+                envelopes, shared, messages, size, index = {}, [], [], 0, None
+            if index is None:
+                index = envelopes[envelope] = len(shared)
+                shared.append(_shared(envelope))
+            messages.append(
+                f.RemoteDelivery(
+                    number, tag, index, message.attempts, message.time_ms, message.expires_ms, id, body
+                )
+            )
+            if tag:
+                sizes[tag] = length = max(_LEAST_BYTES, length)
+                held += length
+            size += more + f.DELIVERY_BYTES
+        self._under_way += held
+        if messages:
+            self._send_messages(shared, messages)
+        self._check_room()
+
+    def _send_messages(self, shared: list[f.SharedEnvelope], messages: list[f.RemoteDelivery]) -> None:
+        self.sent += len(messages)
+        self._send(f.Deliver(shared, messages))
+
+    def _is_known(self, id: bytes) -> bool:
+        """Return whether a message to a topic was sent before, for another filter that matches."""
+        if id in self._ids:
+            return True
+        self._ids.add(id)
+        self._oldest_ids.append(id)
+        if len(self._oldest_ids) > _REMEMBERED:
+            self._ids.discard(self._oldest_ids.popleft())
+        return False
+
+    def interest(self) -> list[InterestReport]:
+        """The interest of the other broker's consumers."""
+        return [
+            InterestReport(
+                broker=self._broker,
+                address=one.address,
+                selector=one.selector,
+                consumers=one.consumers,
+                credit=one.credit,
+            )
+            for one in self._consumers.values()
+        ]
+
+    @property
+    def unsettled(self) -> int:
+        """Deliveries that are not settled."""
+        return len(self.peer.unsettled)
+
+    # ------------------------------------------------------------------ room
+
+    def congested(self, on: bool) -> None:
+        """Deliver nothing while the connection takes nothing more."""
+        before = self._is_full or self._is_congested
+        self._is_congested = on
+        self._paused_changed(before)
+
+    def _check_room(self) -> None:
+        before = self._is_full or self._is_congested
+        if self._is_full:
+            self._is_full = self._under_way > WINDOW_BYTES // 2
+        else:
+            self._is_full = self._under_way > WINDOW_BYTES
+        self._paused_changed(before)
+
+    def _paused_changed(self, before: bool) -> None:
+        now = self._is_full or self._is_congested
+        if now != before:
+            self._engine.submit(c.Pause(self.peer) if now else c.Resume(self.peer))
+
+    # ------------------------------------------------------------------ from the engine
+
+    def subscription_ended(self, subscription: Subscription, refusal: Refused) -> None:
+        """Report that the broker has ended a subscription."""
+        number = int(subscription.id)
+        if self._forget(number):
+            self._send(f.NotSubscribed(number, refusal.code, refusal.detail[:1_000]))
+
+
+def _bounded(credit: int) -> int:
+    return max(1, min(credit, MOST_CREDIT))
+
+
+def _bytes_of(envelope: Envelope) -> int:
+    """About the size of an envelope in a frame: its group and other options are headers, too."""
+    return 2 * len(envelope.block) + 1_000
+
+
+def _shared(envelope: Envelope) -> f.SharedEnvelope:
+    options = envelope.options
+    return f.SharedEnvelope(
+        *(envelope.address, envelope.block, envelope.persistent, envelope.priority),
+        *((options.group, options.dedup_id) if options is not None else ("", "")),
+    )

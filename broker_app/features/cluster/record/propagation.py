@@ -1,0 +1,412 @@
+"""The propagation of the change record: changes here entered at all brokers, and theirs here.
+
+Without a keeper each broker gives its own changes the next version. With one, they are proposed to it. It
+calls back and never waits: sending and saving are its owner's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from broker_app.base.refused import Refused
+from broker_app.features.cluster.record.change_record import (
+    DESTINATION,
+    MOST,
+    SUBSCRIPTION,
+    Change,
+    ChangeRecord,
+    Entry,
+    Version,
+    fault,
+)
+from broker_app.features.cluster.record.keeper import MASTER_UNAVAILABLE, Keeper, KeeperResult
+from broker_app.features.cluster.record.record_messages import (
+    Buckets,
+    Entries,
+    Propose,
+    Proposed,
+    RecordMessage,
+    Summary,
+    changes_in_parts,
+    in_parts,
+)
+
+log = logging.getLogger(__name__)
+
+#: called with None when a change is in the record, or with why it is not
+Done = Callable[[Refused | None], None]
+#: called when entries are on the disk, or with why they are not
+Saved = Callable[[Refused | None], None]
+_Key = tuple[str, str]
+#: the kinds that other brokers may propose
+_PROPOSED: Final = frozenset((DESTINATION, SUBSCRIPTION))
+
+
+class _Proposal(NamedTuple):
+    keeper: str
+    changes: list[Change]
+    done: Done
+
+
+class _Connection:
+    """Another broker that is connected, and what is under way to and from it."""
+
+    def __init__(self) -> None:
+        #: whether the records were equal, or all that it has was received, since it connected
+        self.is_complete = False
+        #: entries that are sent part by part, the oldest first
+        self.outgoing: deque[Iterator[list[Entry]]] = deque()
+        #: the changes of its proposal of which more follow
+        self.proposal: list[Change] = []
+        #: questions about its digest, by number; called with None when it leaves
+        self.questions: dict[int, Callable[[int | None], None]] = {}
+
+
+class Propagation:
+    """Keeps a record equal to those of the other brokers.
+
+    `send` sends a message to a connected broker. `save` writes entries to the disk and calls back, in order.
+    `later` calls a function when the loop has done other work.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        record: ChangeRecord,
+        keeper: Keeper,
+        send: Callable[[str, RecordMessage], None],
+        save: Callable[[Sequence[Entry], Saved], None],
+        later: Callable[[Callable[[], None]], object],
+        *,
+        may_change_keeper: bool = False,
+    ) -> None:
+        self._name = name
+        self._keeper = keeper
+        self._send = send
+        self._save = save
+        self._later = later
+        self._may_change_keeper = may_change_keeper
+        self.record = record
+        #: called with the entries that are new in the record
+        self.on_entries: list[Callable[[list[Entry]], None]] = []
+        #: called when changes are possible from now on, or are not any more
+        self.on_availability: list[Callable[[], None]] = []
+        self._connections: dict[str, _Connection] = {}
+        self._numbers = itertools.count(1)
+        #: changes that the keeper has not answered, by the number of their proposal
+        self._proposals: dict[int, _Proposal] = {}
+        #: changes that were made here, and that the keeper has yet to receive
+        self._unproposed: dict[_Key, Change] = {}
+        #: names whose newest value is being saved or proposed, and is not in the record yet
+        self._under_way: Counter[_Key] = Counter()
+        #: True while another broker becomes the keeper: no version is given then
+        self._hands_over = False
+        self._keeper_was_reached = False
+        self._was_available = self.refusal is None
+
+    # ------------------------------------------------------------------ changes of this broker
+
+    def change(self, changes: Iterable[Change], done: Done) -> None:
+        """Enter changes, or have the keeper enter them; all or none."""
+        wanted = self._differing(changes)
+        refusal = self.refusal
+        if refusal is not None or not wanted:
+            done(refusal)
+        elif self._keeper.is_elsewhere:
+            self._propose(wanted, done)
+        else:
+            self._enter(wanted, self._name, done)
+
+    def note(self, changes: Iterable[Change]) -> None:
+        """Enter changes that were made here already. While the keeper is away, they wait for it."""
+        wanted = {(change.kind, change.name): change for change in self._differing(changes)}
+        if self.refusal is not None:
+            self._unproposed |= wanted
+        elif wanted:
+            self.change(wanted.values(), partial(self._noted, wanted))
+
+    def forget_proposal(self, done: Done) -> None:
+        """Wait no longer for the keeper to answer: `done` is called with that."""
+        for number, proposal in list(self._proposals.items()):
+            if proposal.done == done:
+                self._end_proposal(number, self._keeper.lost())
+
+    def is_under_way(self, kind: str, name: str) -> bool:
+        """Return whether a change that was made here is not in the record yet."""
+        return (kind, name) in self._under_way or (kind, name) in self._unproposed
+
+    @property
+    def has_unentered(self) -> bool:
+        """True if any change that was made here is not in the record yet."""
+        return bool(self._under_way or self._unproposed)
+
+    def _noted(self, changes: dict[_Key, Change], refusal: Refused | None) -> None:
+        if refusal is not None:  # what was noted meanwhile is newer
+            self._unproposed = changes | self._unproposed
+
+    def _differing(self, changes: Iterable[Change]) -> list[Change]:
+        """The changes, without those whose value the record has; the last of each name."""
+        last = {(change.kind, change.name): change for change in changes}
+        return [
+            change
+            for key, change in last.items()
+            if self.is_under_way(*key) or change.value != self.record.value(*key)
+        ]
+
+    def _propose(self, changes: list[Change], done: Done) -> None:
+        number, keeper = next(self._numbers), self._keeper.name
+        self._proposals[number] = _Proposal(keeper, changes, done)
+        self._under_way.update((change.kind, change.name) for change in changes)
+        *parts, last = changes_in_parts(changes)
+        for part in parts:
+            self._send(keeper, Propose(number, part, more=True))
+        self._send(keeper, Propose(number, last))
+
+    def _enter(self, changes: list[Change], origin: str, done: Done) -> None:
+        """Give changes the next version. It is sent once it is on the disk: none may be given twice."""
+        version = self.record.next_version(self._name)
+        entries = [Entry(change.kind, change.name, version, change.value, origin) for change in changes]
+        self._under_way.update(entry.key for entry in entries)
+        self._save(entries, partial(self._entered, entries, done))
+
+    def _entered(self, entries: list[Entry], done: Done, refusal: Refused | None) -> None:
+        self._no_longer_under_way(entries)
+        if refusal is None:
+            newer = self.record.merge(entries)
+            for broker in self._connections:
+                for part in in_parts(newer):
+                    self._send(broker, Entries(part))
+            self._announce(newer)
+        done(refusal)
+
+    def _no_longer_under_way(self, ended: Iterable[Entry | Change]) -> None:
+        self._under_way.subtract((one.kind, one.name) for one in ended)
+        self._under_way = +self._under_way
+
+    def _announce(self, newer: list[Entry]) -> None:
+        if newer:
+            for listener in self.on_entries:
+                listener(newer)
+            self._availability_changed()  # another broker may be the keeper now
+
+    # ------------------------------------------------------------------ the keeper
+
+    @property
+    def keeper(self) -> str:
+        """The name of the keeper's broker, or its address until that is known; empty without a keeper."""
+        return self._keeper.name
+
+    @property
+    def is_keeper(self) -> bool:
+        return self._keeper.is_here
+
+    @property
+    def refusal(self) -> Refused | None:
+        """The reason why changes are refused now; None while they are accepted."""
+        if self._hands_over:
+            return self._keeper.changing()
+        if not self._keeper.is_elsewhere:
+            return None
+        connection = self._connections.get(self._keeper.name)
+        return None if connection is not None and connection.is_complete else self._keeper.away()
+
+    @property
+    def waiting(self) -> str:
+        """The reason why this broker cannot serve clients yet: it has not reached the keeper since its start.
+        Empty when it can."""
+        if self._keeper_was_reached or not self._keeper.is_elsewhere:
+            return ""
+        return (
+            f"waits for the master broker {self._keeper.name}, which keeps the change record of the cluster: "
+            "start that, or check the connection to it"
+        )
+
+    def change_keeper(self, broker: str, done: Callable[[KeeperResult], None]) -> None:
+        """Make another broker the keeper, which has to be connected and to have the whole record. `done` is
+        called with OK once it has answered."""
+        if not (self._keeper.address and broker):
+            done(KeeperResult.BAD_REQUEST)
+        elif not (self._may_change_keeper and self.is_keeper) or self._hands_over:
+            done(KeeperResult.NOT_ALLOWED)
+        elif broker == self._name:
+            done(KeeperResult.OK)
+        elif broker not in self._connections:
+            done(KeeperResult.UNAVAILABLE)
+        else:
+            self._hands_over = True
+            self._availability_changed()
+            self._ask_digest(broker, partial(self._hand_over, broker, done))
+
+    def _hand_over(self, broker: str, done: Callable[[KeeperResult], None], digest: int | None) -> None:
+        if digest == self.record.digest and not self._under_way:
+            # The last version that is given here: who has it has all others.
+            self._enter([self._keeper.change(broker)], self._name, partial(self._handed_over, broker, done))
+            return
+        self._hands_over = False
+        self._availability_changed()
+        done(KeeperResult.UNAVAILABLE if digest is None else KeeperResult.PRECONDITION_FAILED)
+
+    def _handed_over(
+        self, broker: str, done: Callable[[KeeperResult], None], refusal: Refused | None
+    ) -> None:
+        self._hands_over = False
+        self._availability_changed()
+        if refusal is not None:
+            done(KeeperResult.PRECONDITION_FAILED)
+            return
+        self._ask_digest(
+            broker, lambda digest: done(KeeperResult.UNKNOWN if digest is None else KeeperResult.OK)
+        )
+
+    def _ask_digest(self, broker: str, then: Callable[[int | None], None]) -> None:
+        """Call `then` with the digest of another broker when it has received all that was sent to it; with
+        None if it leaves before."""
+        connection = self._connections.get(broker)
+        if connection is None:
+            then(None)
+            return
+        number = next(self._numbers)
+        connection.questions[number] = then
+        self._send(broker, self._summary(question=number))
+
+    def _availability_changed(self) -> None:
+        is_available = self.refusal is None
+        if is_available and self._keeper.is_elsewhere:
+            self._keeper_was_reached = True
+        if is_available and self._unproposed:
+            unproposed, self._unproposed = self._unproposed, {}
+            self.note(unproposed.values())
+        if is_available != self._was_available:
+            self._was_available = is_available
+            for listener in self.on_availability:
+                listener()
+
+    # ------------------------------------------------------------------ other brokers
+
+    def connected(self, broker: str) -> None:
+        """Compare the record with that of a broker that can be sent messages from now on."""
+        self.disconnected(broker)  # by another connection, which has given way to this one
+        self._connections[broker] = _Connection()
+        self._send(broker, self._summary())
+
+    def disconnected(self, broker: str) -> None:
+        """Send nothing more to a broker, and wait for nothing from it."""
+        connection = self._connections.pop(broker, None)
+        if connection is None:
+            return
+        for number, proposal in list(self._proposals.items()):
+            if proposal.keeper == broker:
+                self._end_proposal(number, self._keeper.lost())
+        for then in connection.questions.values():
+            then(None)
+        self._availability_changed()
+
+    def compare(self) -> None:
+        """Send what connected brokers lack, now and then: of two that are not connected with each other, each
+        gets what the other has by way of a third."""
+        for broker in self._connections:
+            self._send(broker, self._summary())
+
+    def receive(self, broker: str, message: RecordMessage) -> None:
+        """Take a message of a connected broker."""
+        connection = self._connections.get(broker)
+        if connection is None:
+            return
+        match message:
+            case Summary():
+                self._compare(broker, connection, message)
+            case Buckets(digests):
+                connection.outgoing.append(in_parts(self.record.difference(digests)))
+                if len(connection.outgoing) == 1:
+                    self._send_next(broker, connection)
+            case Entries(entries, last):
+                self._take(broker, connection, entries, last=last)
+            case Propose():
+                self._proposed(broker, connection, message)
+            case Proposed(number, refusal):
+                self._end_proposal(number, Refused(MASTER_UNAVAILABLE, refusal) if refusal else None)
+
+    def _summary(self, *, question: int = 0, answer: int = 0) -> Summary:
+        return Summary(self.record.digest, self.is_keeper, question, answer)
+
+    def _compare(self, broker: str, connection: _Connection, theirs: Summary) -> None:
+        if theirs.is_keeper:
+            self._keeper.claimed_by(broker)
+        if theirs.question:
+            self._send(broker, self._summary(answer=theirs.question))
+        elif (then := connection.questions.pop(theirs.answer, None)) is not None:
+            then(theirs.digest)
+        if theirs.digest == self.record.digest:
+            connection.is_complete = True
+        elif not theirs.answer:
+            self._send(broker, Buckets(self.record.bucket_digests()))
+        self._availability_changed()
+
+    def _send_next(self, broker: str, connection: _Connection) -> None:
+        """Send the next part of what a broker lacks."""
+        if self._connections.get(broker) is not connection:
+            return
+        part = next(connection.outgoing[0], None)
+        self._send(broker, Entries(part or [], last=part is None))
+        if part is None:
+            connection.outgoing.popleft()
+        if connection.outgoing:
+            self._later(partial(self._send_next, broker, connection))
+
+    def _take(self, broker: str, connection: _Connection, entries: list[Entry], *, last: bool) -> None:
+        newer = self.record.merge(entries)
+        if newer:
+            for entry in newer:
+                # It is newer than what was to be proposed.
+                self._unproposed.pop(entry.key, None)
+            self._save(newer, _log_failure)
+        if last:
+            connection.is_complete = True
+        self._announce(newer)
+        self._availability_changed()
+
+    def _proposed(self, broker: str, connection: _Connection, proposal: Propose) -> None:
+        """Enter what another broker proposes, if this one is the keeper."""
+        connection.proposal += proposal.changes
+        if proposal.more and len(connection.proposal) <= MOST:
+            return
+        changes, connection.proposal = connection.proposal, []
+        wrong = "" if self.is_keeper and not self._hands_over else self._not_keeper().detail
+        wrong = wrong or self._fault(changes)
+        if wrong:
+            self._send(broker, Proposed(proposal.id, wrong))
+        elif wanted := self._differing(changes):
+            self._enter(wanted, broker, partial(self._answer, broker, proposal.id))
+        else:
+            self._send(broker, Proposed(proposal.id))
+
+    def _not_keeper(self) -> Refused:
+        return self._keeper.changing() if self._hands_over else self._keeper.moved()
+
+    def _fault(self, changes: list[Change]) -> str:
+        version = Version(1, self._name)
+        for change in changes:
+            wrong = fault(Entry(change.kind, change.name, version, change.value))
+            if wrong or change.kind not in _PROPOSED:
+                return f"the change of {change.name[:100]!r} is not taken: {wrong or change.kind}"
+        return ""
+
+    def _answer(self, broker: str, number: int, refusal: Refused | None) -> None:
+        if broker in self._connections:
+            self._send(broker, Proposed(number, "" if refusal is None else refusal.detail))
+
+    def _end_proposal(self, number: int, refusal: Refused | None) -> None:
+        proposal = self._proposals.pop(number, None)
+        if proposal is not None:
+            self._no_longer_under_way(proposal.changes)
+            proposal.done(refusal)
+
+
+def _log_failure(refusal: Refused | None) -> None:
+    if refusal is not None:
+        log.error("entries of other brokers are in memory only: %s", refusal.detail)

@@ -1,0 +1,1 @@
+"""The login of a session: CONNECT, the version, and registration as a service."""

@@ -1,0 +1,1 @@
+"""Libraries of functions, each in a process of its own."""

@@ -1,0 +1,1 @@
+"""Spark itself: Java, its classes, its home, and the first query."""
