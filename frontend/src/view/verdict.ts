@@ -62,11 +62,11 @@ function ofTopic({ paused, consumers, in_rate = 0, out_rate = 0 }: Situation): s
           in: rate(in_rate),
           out: rate(out_rate),
         })
-      : gettext("{in}/s come in and nobody subscribes.", { in: rate(in_rate) });
+      : gettext("{in}/s come in, and there are no subscribers.", { in: rate(in_rate) });
   }
   return consumers
     ? ngettext("Nothing is published; {count} subscriber waits.", "Nothing is published; {count} subscribers wait.", consumers)
-    : gettext("Nothing is published and nobody subscribes.");
+    : gettext("Nothing is published, and there are no subscribers.");
 }
 
 /** How a client is doing; what is slow or full comes first. */

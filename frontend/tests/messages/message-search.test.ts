@@ -22,7 +22,7 @@ test("a search goes on by itself, from where it was, until the broker has seen a
   expect(search.results.stopped).toBe(false);
 });
 
-test("it stops when it is told to, and goes on later", async () => {
+test("it stops when it is asked to, and goes on later", async () => {
   const left = pages();
   const search: MessageSearch = new MessageSearch(HOST, () => undefined);
   const browse = vi.spyOn(requests, "browse").mockImplementation(async () => {

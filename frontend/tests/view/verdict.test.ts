@@ -34,10 +34,10 @@ test.each<[Partial<Situation>, string]>([
 });
 
 test.each<[Partial<Situation>, string]>([
-  [{}, "Nothing is published and nobody subscribes."],
+  [{}, "Nothing is published, and there are no subscribers."],
   [{ consumers: 1 }, "Nothing is published; 1 subscriber waits."],
   [{ in_rate: 9, out_rate: 18, consumers: 2 }, "9.0/s come in; 2 subscribers receive 18/s in all."],
-  [{ in_rate: 9 }, "9.0/s come in and nobody subscribes."],
+  [{ in_rate: 9 }, "9.0/s come in, and there are no subscribers."],
   [{ paused: "producers" }, "An operator has paused it."],
 ])("a topic that is %o", (situation, sentence) => {
   expect(verdictOfDestination("topic", { ...CALM, ...situation })).toBe(sentence);
