@@ -16,7 +16,7 @@ PIECE_BYTES: Final = 64 * 1024
 WINDOW_PIECES: Final = 8
 #: bytes of frames that gather in one turn of the loop
 _MOST_GATHERED_BYTES: Final = 64 * 1024
-#: bytes of calls that wait behind a large one, above which no more are taken
+#: bytes of calls that wait behind the large one that crosses, above which no more are taken
 _MOST_WAITING_BYTES: Final = 32 * f.MIB
 
 
@@ -28,10 +28,11 @@ class Outbox:
         self._frames: list[bytearray] = []
         self._bytes = 0
         self.given = 0
-        #: calls that wait for the first of them, which is large; where the rest of its body begins
+        #: the large call that crosses, and those that wait behind it, with the bytes of their bodies
         self._calls: deque[f.ChannelCall | f.ChannelAnswer] = deque()
         self._calls_bytes = 0
-        self._at = 0
+        #: where the rest of the body of the large call begins; None before its beginning was sent
+        self._at: int | None = None
         self._credit = WINDOW_PIECES
 
     def open(self, transport: asyncio.Transport) -> None:
@@ -66,7 +67,8 @@ class Outbox:
 
     def send_call(self, call: f.ChannelCall | f.ChannelAnswer) -> bool:
         """Send a call in order with those before it, or an answer; returns False if too many bytes wait."""
-        if max(self._calls_bytes, self.waiting) > _MOST_WAITING_BYTES:
+        crossing = len(self._calls[0].body) if self._calls else 0
+        if max(self._calls_bytes - crossing, self.waiting) > _MOST_WAITING_BYTES:
             return False
         if len(call.body) > PIECE_BYTES or (self._calls and isinstance(call, f.ChannelCall)):
             self._calls.append(call)
@@ -95,16 +97,17 @@ class Outbox:
 
     def _send_in_pieces(self, call: f.ChannelCall | f.ChannelAnswer) -> bool:
         """Send more of a large call; returns whether that was the end of it."""
-        if not self._at:
+        at = self._at
+        if at is None:
             self.send(f.without_body(call))
-        while self._credit and self._at < len(call.body):
+            at = 0
+        while self._credit and at < len(call.body):
             self._credit -= 1
-            self.send(f.ChannelPiece(call.body[self._at : self._at + PIECE_BYTES]))
-            self._at += PIECE_BYTES
-        if self._at < len(call.body):
-            return False
-        self._at = 0
-        return True
+            self.send(f.ChannelPiece(call.body[at : at + PIECE_BYTES]))
+            at += PIECE_BYTES
+        is_sent = at >= len(call.body)
+        self._at = None if is_sent else at
+        return is_sent
 
 
 class Assembly:
@@ -113,7 +116,8 @@ class Assembly:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._call: f.ChannelCall | f.ChannelAnswer | None = None
-        self._body = bytearray()
+        self._pieces: list[bytes] = []
+        self._bytes = 0
         self._taken = 0
 
     def begin(self, call: f.ChannelCall | f.ChannelAnswer) -> None:
@@ -129,14 +133,15 @@ class Assembly:
     def take(self, piece: bytes) -> f.ChannelCall | f.ChannelAnswer | None:
         """Take a piece; returns the call once it is whole. Raises Refused."""
         call = self._call
-        if call is None or not 0 < len(piece) <= min(PIECE_BYTES, call.size - len(self._body)):
+        if call is None or not 0 < len(piece) <= min(PIECE_BYTES, call.size - self._bytes):
             raise Refused("protocol-error", "a piece came that is none of a call")
-        self._body += piece
+        self._pieces.append(piece)
+        self._bytes += len(piece)
         self._taken += 1
-        if len(self._body) < call.size:
+        if self._bytes < call.size:
             return None
-        call.body = bytes(self._body)
-        self._call, self._body = None, bytearray()
+        call.body = b"".join(self._pieces)
+        self._call, self._pieces, self._bytes = None, [], 0
         return call
 
     def credit(self) -> int:
