@@ -116,7 +116,7 @@ class AlertEvaluator:
         return self.state.find(id)
 
     async def preview(self, rule: AlertRule) -> list[Violation]:
-        """All that the condition of a rule holds of now, the worst first, whether or not there is such a rule."""
+        """All that the condition of a rule holds of now, the worst first; there need be no such rule."""
         return await self._checks.find(rule)
 
     def acknowledge(self, alert: Alert, by: str, reason: str) -> None:

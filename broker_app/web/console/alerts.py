@@ -119,7 +119,7 @@ class _Previewed(EditPage):
 
 
 def would_fire(request: HttpRequest, key: str, spec: Spec) -> dict[str, object]:
-    """All that the condition of a rule holds of now, for a template. Empty without a node, and if it is busy."""
+    """All that the condition of a rule holds of now, for a template; empty if no node answers."""
     node = node_of(request)
     if node is None:
         return {}
