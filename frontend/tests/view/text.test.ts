@@ -53,11 +53,12 @@ test("a name of REST is without its kind, which may be temporary", () => {
   expect(["/queue/a", "/temp-queue/a", "/topic/queue"].map(isQueue)).toEqual([true, true, false]);
 });
 
-test("a sparkline ends at the right edge, and is as high as its peak", () => {
+test("a sparkline ends at the right edge, and is as high as its peak; nothing is drawn where nothing was", () => {
   expect(outline([])).toBe("");
   expect(outline([0, 10])).toBe("M77.2 19L80 1");
   expect(outline([3])).toBe("M77.2 1L80 1");
-  expect(outline(Array(STEPS).fill(0))).toMatch(/^M0 19L.*L80 19$/);
+  expect(outline(Array(STEPS).fill(0))).toBe("");
+  expect(outline(Array(STEPS).fill(1))).toMatch(/^M0 1L.*L80 1$/);
 });
 
 test("a connection test takes the steps of its protocol", () => {
