@@ -201,14 +201,18 @@ class Environment:
         self._channels[channel] = None
         return channel
 
-    async def close(self) -> None:
-        """End the environment. Raises EINVAL while channels are open."""
+    async def close(self, wait_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """End the environment. Handlers that run have `wait_s` to complete, and are cancelled then. Raises
+        EINVAL while channels are open."""
         if self._channels:
             sites = ", ".join(sorted(channel.site for channel in self._channels))
             raise EINVAL(f"close the channels to {sites} first")
         if self._receiving is not None:
             self._receiving.cancel()
-            await asyncio.gather(self._receiving, *self._calls, return_exceptions=True)
+            _, late = await asyncio.wait({self._receiving, *self._calls}, timeout=wait_s)
+            for one in late:
+                one.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
         if self._subscription is not None:
             await self._subscription.__aexit__(None, None, None)
             self._subscription = None

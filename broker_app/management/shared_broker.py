@@ -33,7 +33,11 @@ class SharedBroker:
         configuration = None if config.database is not None else _replicated(config)
         carried = DATABASE if configuration is None else configuration.carried
         addresses = addresses_of(config, ports_of(listeners))
-        mirror = Mirror(config.name, config.role, config.lease_s, addresses, make, configuration=carried)
+        mirror = Mirror(
+            *(config.name, config.role, config.lease_s, addresses, make),
+            configuration=carried,
+            needs_standby=config.cluster_id is None,
+        )
         return cls(mirror, configuration)
 
     def replicator(self) -> ConfigurationReplicator | None:

@@ -63,8 +63,10 @@ def _is_refused(facts: Facts) -> bool:
 
 
 def _is_alone(facts: Facts) -> bool:
-    """No standby could take over without delay."""
-    return not any(one["state"] == "standby" and one["in_step"] for one in facts["brokers"])
+    """No standby could take over without delay, and no other broker does."""
+    return facts["needs_standby"] and not any(
+        one["state"] == "standby" and one["in_step"] for one in facts["brokers"]
+    )
 
 
 def _private_journal_fails(facts: Facts) -> bool:

@@ -184,6 +184,26 @@ async def test_a_channel_that_is_closed_fails_what_does_not_end_in_time(sites: B
         released.set()
 
 
+async def test_an_environment_that_closes_waits_for_its_handlers_only_so_long(sites: Brokers) -> None:
+    _, b2, b3 = sites
+    called, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def handler(channel: ch.ResponseChannel, parts: list[bytes], _: bool) -> None:
+        called.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with at(b3, handler) as serving, at(b2) as env:
+        channel = await env.repmgr_channel("b3")
+        await channel.send_msg([b"message"])
+        await called.wait()
+        await serving.close(wait_s=0.01)
+        assert cancelled.is_set()
+        await channel.close()
+
+
 async def test_a_handler_sends_messages_back_and_requests_to_its_own_site(sites: Brokers) -> None:
     """CH-P11, CH-A08."""
     _, b2, b3 = sites

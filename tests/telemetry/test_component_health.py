@@ -30,7 +30,7 @@ WORKS: dict[Kind, dict[str, Any]] = {
     },
     REFLEX: {"state": "running", "failures_in_row": 0},
     BRIDGE: {"state": "running", "desired": "running", "attempts": 0, "flows": [_FLOW]},
-    MIRROR: {"brokers": [_STANDBY], "private_journal": None},
+    MIRROR: {"brokers": [_STANDBY], "private_journal": None, "needs_standby": True},
     LINK: {"state": "up"},
     PIPELINE: {"state": "running"},
     STORE: {"full": False, "nearly_full": False},
@@ -64,6 +64,7 @@ def test_what_works_is_running(kind: Kind) -> None:
         (BRIDGE, {"state": "suspended", "desired": "paused"}, "paused"),
         (BRIDGE, {"state": "suspended"}, "running"),  # it is idle
         (MIRROR, {"brokers": []}, "degraded"),
+        (MIRROR, {"brokers": [], "needs_standby": False}, "running"),
         (MIRROR, {"brokers": [{**_STANDBY, "in_step": False}]}, "degraded"),
         (MIRROR, {"private_journal": {"error": "no space"}}, "degraded"),
         (LINK, {"state": "connecting"}, "degraded"),

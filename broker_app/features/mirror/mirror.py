@@ -60,6 +60,7 @@ class Mirror:
         make_store: Callable[[], Store],
         *,
         configuration: str,
+        needs_standby: bool = True,
     ) -> None:
         self.name = name
         self.role = role
@@ -67,6 +68,8 @@ class Mirror:
         self._lease_s = lease_s
         #: how the configuration is carried to the other brokers
         self._configuration = configuration
+        #: False if other members of an enhanced cluster take the journal over
+        self._needs_standby = needs_standby
         self._make_store = make_store
         self._store = make_store()  # for what operators ask
         self.membership = Membership(make_store(), self._member)
@@ -253,13 +256,14 @@ class Mirror:
         active, end = self.active, self._end
         private, pause = self._private_journal(), self.membership.pause
         brokers = [_shown(member, end) for member in self.membership.members]
+        facts = {"brokers": brokers, "private_journal": private, "needs_standby": self._needs_standby}
         return {
             "name": self.name,
             "id": self.addresses.id,
             "role": self.role,
             "state": ACTIVE if self.is_active else STANDBY,
             "journal": self.place,
-            "health": health_of(MIRROR, {"brokers": brokers, "private_journal": private}),
+            "health": health_of(MIRROR, facts),
             "lease_s": self._lease_s,
             "lease": self._lease(),
             "private_journal": private,
