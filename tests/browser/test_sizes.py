@@ -12,7 +12,7 @@ from tests.browser.conftest import DIST
 from tests.support.broker_process import ROOT
 
 CORE_KIB = 30
-PAGE_KIB = 85
+PAGE_KIB = 86
 EDITOR_KIB = 190
 
 SOURCES = ROOT / "frontend" / "src"

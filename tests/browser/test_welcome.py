@@ -10,7 +10,9 @@ from tests.browser.conftest import OpenPage
 from tests.support.broker_process import BrokerProcess
 
 
-def test_the_first_steps_send_a_message_and_clean_up(open_page: OpenPage, broker: BrokerProcess) -> None:
+def test_the_first_steps_send_a_message_and_clean_up(
+    open_page: OpenPage, broker: BrokerProcess, complaints: list[str]
+) -> None:
     link = (broker.data / "login_link").read_text().strip()
     page = open_page(broker, link.removeprefix(broker.url))
     page.get_by_label("Name of the environment").fill("lab")
@@ -40,3 +42,6 @@ def test_the_first_steps_send_a_message_and_clean_up(open_page: OpenPage, broker
     page.get_by_role("button", name="Remove the queue").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     assert broker.request("GET", "/api/v1/queues?q=welcome").json()["items"] == []
+    page.close()
+    # Before the overview was shown, the first steps may have asked for the removed queue once more.
+    complaints[:] = [complaint for complaint in complaints if "404" not in complaint]

@@ -105,8 +105,8 @@ def test_java_ignores_an_archive_of_classes_that_does_not_fit_and_ends_with_a_py
     class_data.archive(home).write_bytes(b"not an archive")
     assert not class_data.fits(found, home)
     code = (
-        "from mom_pipeline import class_data, gateway, java, spark_home; import time; found = java.find();"
-        "home = spark_home.find(found);"
+        "from mom_pipeline.spark import class_data, gateway, java, spark_home; import time;"
+        "found = java.find(); home = spark_home.find(found);"
         f"started = gateway.launch(found, home, '256m', [*class_data.use(home), *{QUICK}], 0);"
         "print(started.connect().jvm.java.lang.Math.max(1, 2), started.pid, flush=True); time.sleep(600)"
     )

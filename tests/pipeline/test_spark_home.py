@@ -55,8 +55,9 @@ def test_its_python_packages_are_those_installed_and_compiled(cache: Path) -> No
 @pytest.mark.process
 def test_processes_that_make_it_at_once_share_one(cache: Path) -> None:
     code = (
-        "from tests.pipeline.test_spark_home import _JAVA; from mom_pipeline import spark_home; import sys;"
-        "sys.stdin.read(); print(spark_home.make(_JAVA) / 'jars', (spark_home.make(_JAVA) / 'jars').is_dir())"
+        "from tests.pipeline.test_spark_home import _JAVA; from mom_pipeline.spark import spark_home;"
+        "import sys; sys.stdin.read();"
+        "print(spark_home.make(_JAVA) / 'jars', (spark_home.make(_JAVA) / 'jars').is_dir())"
     )
     started = [
         subprocess.Popen(

@@ -58,7 +58,7 @@ def send_a_long_frame(message):
     time.sleep(1000)
 
 def flood(message):
-    from broker_app.reflex import wire
+    from broker_app.reflex.libraries import wire
     connection = _connection()
     while True:
         connection.sendall(wire.frame(wire.Result(12345, 0)))

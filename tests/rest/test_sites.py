@@ -12,6 +12,7 @@ from broker_app.core.model import InnerReceiver, Peer
 from broker_app.features.channels.content import checked
 from broker_app.features.channels.handlers import REQUESTS
 from tests.rest.conftest import Rest
+from tests.support.awaiting import until
 
 
 class Application(InnerReceiver):
@@ -60,7 +61,7 @@ async def test_parts_are_json_where_they_are_asked_for(rest: Rest, application: 
     parts = {"parts": [{"body": "put"}, {"body_base64": "AP8="}, {"body": ""}]}
     reply = await rest.alice.post("/sites/mom/messages", params={"parts": "true"}, json=parts)
     assert (reply.status_code, reply.content) == (204, b"")
-    await rest.engine.wait_idle()
+    await until(lambda: application.got)
     ((given, body),) = application.got
     assert (given["parts"], given["need-response"], body) == ("3,2,0", "false", b"put\x00\xff")
     reply = await rest.alice.post("/sites/mom/requests", params={"multiple": "true"}, content=b"several")

@@ -47,6 +47,7 @@ class EchoNode:
     stomp_port = 0
     alerts = NO_ALERTS
     mirror = None
+    cluster_consoles = list
 
     def __init__(self) -> None:
         policy = Policy(users={"john": UserFacts("john", "hash")})

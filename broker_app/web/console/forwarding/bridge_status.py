@@ -46,6 +46,7 @@ EVENT_LABELS: Final = {
     "took over": _("took over"), "drained": _("drained"), "active without main": _("active without main"),
     "mirror joined": _("mirror joined"), "mirror left": _("mirror left"),
     "settings differ": _("settings differ"),
+    "setting changed": _("setting changed"), "setting not changed": _("setting not changed"),
     "link up": _("link up"), "link down": _("link down"), "link refused": _("link refused"),
     "rebalancing begun": _("rebalancing begun"), "rebalancing ended": _("rebalancing ended"),
     "keeper away": _("keeper away"), "keeper back": _("keeper back"),
