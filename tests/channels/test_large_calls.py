@@ -108,7 +108,7 @@ async def test_a_site_that_takes_no_pieces_costs_a_bounded_number_of_bytes(
     broker: Brokers, site: Site
 ) -> None:
     async with broker[0].stomp() as client:
-        for _ in range(2):
+        for _ in range(3):
             await client.send("/channel/hostile", bytes(17 * MIB))
         with pytest.raises(mom_client.Refused, match="busy"):
             await client.send("/channel/hostile", b"one more")

@@ -75,7 +75,7 @@ def pair(place: Path) -> tuple[Broker, Broker]:
     active, standby = Broker(place, "active"), Broker(place, "standby")
     active.key.write_text("a key", "ascii")
     active.execute("CREATE TABLE users (name)")
-    active.execute(f"INSERT INTO users VALUES ('anna'), ('{'x' * 100_000}')")
+    active.execute(f"INSERT INTO users VALUES ('anna@plant'), ('{'x' * 100_000}')")
     return active, standby
 
 
@@ -85,7 +85,7 @@ def test_a_change_is_carried_once_and_restored_once(tmp_path: Path) -> None:
     assert standby.key.read_text("ascii") == "a key"
     assert len(standby.execute("SELECT name FROM users")) == 2
     assert (active.carry(), standby.configuration.restore()) == (False, False)
-    active.execute("DELETE FROM users WHERE name = 'anna'")
+    active.execute("DELETE FROM users WHERE name = 'anna@plant'")
     assert (active.carry(), standby.configuration.restore()) == (True, True)
     assert len(standby.execute("SELECT name FROM users")) == 1
 
@@ -138,7 +138,7 @@ def test_who_reads_the_store_finds_neither_keys_nor_users(tmp_path: Path) -> Non
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if active.store_has(path))
     assert b"fresh" not in stored
     assert b"a key" not in stored
-    for column in (b"anna", b64encode(b"SQLite format 3")[:16], b"SQLite format 3"):
+    for column in (b"anna@plant", b64encode(b"SQLite format 3")[:16], b"SQLite format 3"):
         assert column not in stored
     assert standby.configuration.restore()
     assert len(standby.execute("SELECT name FROM users")) == 2
