@@ -32,7 +32,7 @@ class Sender:
         self._log = log
 
     async def push(self, event: Event, attempt: int) -> Verdict:
-        """LoggedPush an event, and keep the outcome in the log."""
+        """Push an event, and keep the outcome in the log."""
         began_s = time.time()
         done = await self.try_once(event, attempt)
         outcome, status, detail, *_ = done.verdict
@@ -44,7 +44,7 @@ class Sender:
         return done.verdict
 
     async def try_once(self, event: Event, attempt: int = 1) -> Attempt:
-        """LoggedPush an event; nothing is kept."""
+        """Push an event; nothing is kept."""
         request = self._request(event, attempt)
         began = time.monotonic()
         try:
