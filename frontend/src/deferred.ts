@@ -22,5 +22,6 @@ document.addEventListener("mom:arrived", arrived);
 
 // Loaded while the broker is there: it is needed when the broker is lost.
 const { cluster, mirrors } = document.body.dataset;
-if (cluster) void loadModule(() => import("./islands/cluster-banner.ts"));
-else if (mirrors) void loadModule(() => import("./islands/failover-banner.ts"));
+// A mirror serves as the broker that is lost, another one of its cluster does not.
+if (mirrors) void loadModule(() => import("./islands/failover-banner.ts"));
+else if (cluster) void loadModule(() => import("./islands/cluster-banner.ts"));

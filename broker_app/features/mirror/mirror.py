@@ -235,7 +235,10 @@ class Mirror:
 
     @property
     def consoles(self) -> tuple[str, ...]:
-        """The addresses of the consoles of all brokers that are known, running or not, in a lasting order."""
+        """The addresses of the consoles of all brokers that are known, running or not, in a lasting order;
+        none if no other broker serves as this one."""
+        if not self._needs_standby:
+            return ()
         return tuple(sorted({self.addresses.web, *(member.web for member in self.membership.members)}))
 
     def failover_list(self) -> FailoverList:
