@@ -223,7 +223,10 @@ export class ConnectionList extends Island {
   #row(row: Connection, columns: Column[]): TemplateResult {
     return html`<tr>
       <th scope="row"><a href=${connectionPage(row.id)}>${nameOf(row)}</a>${row.service === null ? nothing : html` <span class="tag" title=${gettext("registered as service {name}", { name: row.service })}>${row.service}</span>`}</th>
-      ${columns.map(({ key, numeric, label, cell }) => html`<td class="col-${key} ${numeric ? "num" : ""} ${cell(row) === "0" ? "zero" : ""}" data-label=${label}>${cell(row)}</td>`)}
+      ${columns.map(({ key, numeric, label, cell }) => {
+        const shown = cell(row);
+        return html`<td class="col-${key} ${numeric ? "num" : ""} ${shown === "0" ? "zero" : ""}" data-label=${label}>${shown}</td>`;
+      })}
     </tr>`;
   }
 
