@@ -209,10 +209,11 @@ class Environment:
             raise EINVAL(f"close the channels to {sites} first")
         if self._receiving is not None:
             self._receiving.cancel()
-            _, late = await asyncio.wait({self._receiving, *self._calls}, timeout=wait_s)
+            ending = {self._receiving, *self._calls}
+            _, late = await asyncio.wait(ending, timeout=wait_s)
             for one in late:
                 one.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
         if self._subscription is not None:
             await self._subscription.__aexit__(None, None, None)
             self._subscription = None
