@@ -6,7 +6,7 @@
 | mq://host/ssljms           | stomp+tls://host:61614                                   |
 | mqtcp://host:port/service  | stomp://host:port                                        |
 | mqssl://host:port/service  | stomp+tls://host:port                                    |
-| stomp://host:port, …       | the same, see `mom_client.connection.transport`                     |
+| stomp://host:port, …       | the same, see `mom_client.connection.transport`          |
 
 In an enhanced cluster, which the broker reports at login, the client always reconnects, goes through the list
 without end, and the broker keeps the list up to date.
