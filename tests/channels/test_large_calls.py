@@ -37,7 +37,7 @@ async def site(broker: Brokers) -> AsyncIterator[Site]:
 
 
 async def pieces(site: Site, number: int) -> bytes:
-    """So many pieces that a site gets."""
+    """The next pieces that a site gets, joined."""
     return b"".join([(await site.next(f.ChannelPiece)).body for _ in range(number)])
 
 

@@ -25,8 +25,11 @@ class Wire:
         self.outbox = Outbox()
         self.outbox.open(cast(asyncio.Transport, self))
         self.received: list[f.ChannelCall | f.ChannelAnswer] = []
+        #: bytes of each write
+        self.writes: list[int] = []
 
     def write(self, data: bytes) -> None:
+        self.writes.append(len(data))
         self._reader.add(data)
 
     def get_write_buffer_size(self) -> int:
@@ -56,6 +59,15 @@ class Wire:
 def a_call(number: int, size: int) -> f.ChannelCall:
     """A request whose body shows its number."""
     return f.ChannelCall(number, 1_000, False, None, bytes([number % 251]) * size)
+
+
+async def test_frames_of_a_turn_are_one_write_and_a_long_one_is_not_copied_to_be_with_them() -> None:
+    wire = Wire()
+    ping, long = f.Ping(1), f.Deliver([], [f.RemoteDelivery(1, 1, 0, 0, 1, 0, b"id", bytes(f.MIB))])
+    for frame in (ping, ping, ping, long, ping):
+        wire.outbox.send(frame)
+    wire.outbox.flush()
+    assert wire.writes == [3 * len(f.encode(ping)), len(f.encode(long)), len(f.encode(ping))]
 
 
 async def test_a_large_call_behind_one_that_used_up_the_window_begins_once() -> None:

@@ -303,7 +303,7 @@ class ChannelPiece(_Frame):
 
 
 class ChannelCredit(_Frame):
-    """So many pieces were taken."""
+    """Reports that so many pieces were taken, so that as many may follow."""
 
     pieces: Annotated[int, msgspec.Meta(ge=0, le=1_000)]
 

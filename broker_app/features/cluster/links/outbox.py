@@ -48,11 +48,13 @@ class Outbox:
     def send(self, frame: f.Frame) -> None:
         """Send a frame with what else this turn of the loop sends."""
         data = f.encode(frame)
+        self.given += len(data)
+        if self._bytes + len(data) > _MOST_GATHERED_BYTES:
+            self.flush()  # a long frame is not copied to be with others
         if not self._frames:
             asyncio.get_running_loop().call_soon(self.flush)
         self._frames.append(data)
         self._bytes += len(data)
-        self.given += len(data)
         if self._bytes > _MOST_GATHERED_BYTES:  # so that the connection says at once when it is full
             self.flush()
 
