@@ -14,7 +14,6 @@ from broker_app.features.callbacks.webhooks.report import CallbackTest, Push
 from broker_app.features.channels.report import ChannelReport
 from broker_app.features.cluster.clients.client_reports import ListsReport, RebalanceReport, Rebalancing
 from broker_app.features.cluster.configuration.central_reload import BrokerReload
-from broker_app.features.cluster.record.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import no_cluster
 from broker_app.net.rest.features.bridge_status import (
@@ -120,9 +119,7 @@ class Operations:
         record = self._features.cluster.record()
         if record is None:
             raise no_cluster()
-        result = await record.change_keeper(broker)
-        if result != KeeperResult.OK:
-            raise unchanged(result)
+        await record.change_keeper(broker)
 
     async def check_queue_deletion(self, address: str, *, force: bool) -> None:
         """Raise Refused if `delete_queue` would."""

@@ -16,7 +16,7 @@ from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.record.change_record import KEEPER, Change, ChangeRecord
 from broker_app.features.cluster.record.destination_applier import Configuration, DestinationApplier
 from broker_app.features.cluster.record.destination_changes import DestinationChanges, Rows
-from broker_app.features.cluster.record.keeper import Keeper, KeeperResult
+from broker_app.features.cluster.record.keeper import Keeper, KeeperResult, unchanged
 from broker_app.features.cluster.record.propagation import Done, Propagation
 from broker_app.features.cluster.record.record_file import (
     NAME,
@@ -169,8 +169,8 @@ class ReplicatedRecord:
         if refusal is not None:
             raise refusal
 
-    async def change_keeper(self, broker: str) -> KeeperResult:
-        """Make another broker the keeper."""
+    async def change_keeper(self, broker: str) -> None:
+        """Make another broker the keeper. Raises Refused with the result by which it was not."""
         result: asyncio.Future[KeeperResult] = asyncio.get_running_loop().create_future()
 
         def done(found: KeeperResult) -> None:
@@ -179,9 +179,11 @@ class ReplicatedRecord:
 
         self.propagation.change_keeper(broker, done)
         try:
-            return await asyncio.wait_for(result, _ANSWERS_S)
+            found = await asyncio.wait_for(result, _ANSWERS_S)
         except TimeoutError:
-            return KeeperResult.UNKNOWN
+            found = KeeperResult.UNKNOWN
+        if found != KeeperResult.OK:
+            raise unchanged(found)
 
     async def backup(self) -> bytes:
         """The record as a file."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from broker_app.features.cluster.record.change_record import MOST, MOST_DELETED, MOST_VALUE_BYTES, Entry
-from broker_app.features.cluster.record.keeper import KeeperResult, unchanged
+from broker_app.features.cluster.record.keeper import KeeperResult
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.status import no_cluster
 from broker_app.net import operator_audit
@@ -106,11 +106,9 @@ class ClusterRecordEndpoints:
         request.require_administrator("the change record is")
         order = await request.json(KeeperOrder)
         record = self._record(request)
-        result = await record.change_keeper(order.broker)
-        if result != KeeperResult.OK:
-            raise unchanged(result)
+        await record.change_keeper(order.broker)
         request.audit(operator_audit.CHANGED, "cluster", "keeper", broker=order.broker)
-        return json_reply({"result": result.value, "keeper": record.propagation.keeper})
+        return json_reply({"result": KeeperResult.OK.value, "keeper": record.propagation.keeper})
 
     def _record(self, request: Request) -> ReplicatedRecord:
         request.require_administrator("the change record is")
