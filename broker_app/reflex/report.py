@@ -12,7 +12,7 @@ from broker_app.reflex.declaration import KINDS, ON_FAILURE, Declaration
 from broker_app.reflex.libraries.library_client import LibraryClient
 from broker_app.reflex.statistics import DeclarationStatistics
 from broker_app.reflex.subject import MessageSubject, Subject
-from broker_app.telemetry.component_health import HEALTH, REFLEX, health_of
+from broker_app.telemetry.component_health import REFLEX, Health, health_of
 
 DISABLED, RUNNING, UNUSABLE = "disabled", "running", "unusable"
 #: of reflexes and of libraries
@@ -39,7 +39,7 @@ class ReflexStatus(TypedDict):
     enabled: bool
     origin: Annotated[str | None, about("the line of the file of the setting reflex_file")]
     state: _State
-    health: Annotated[str, one_of(HEALTH), about("whether it works; `state` is what it does at present")]
+    health: Health
     error: str | None
     calls: Count
     refusals: Count

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
-from broker_app.base.reply_types import Facts
+from broker_app.base.reply_types import Facts, about, one_of
 
 Condition = Callable[[Facts], bool]
 
 RUNNING, DEGRADED, STALLED, FAILING, PAUSED, OFF = HEALTH = (
     "running", "degraded", "stalled", "failing", "paused", "off",
 )  # fmt: skip
+#: the same as a member of replies
+Health = Annotated[str, one_of(HEALTH), about("whether it works; `state` is what it does at present")]
 #: nothing gets on
 BROKEN: Final = (FAILING, STALLED)
 

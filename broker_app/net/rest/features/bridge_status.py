@@ -25,7 +25,7 @@ from broker_app.features.bridge.pipe_reports import (
     PipeReport,
 )
 from broker_app.features.bridge.remote import DESIRED_STATES
-from broker_app.telemetry.component_health import BRIDGE, HEALTH, health_of
+from broker_app.telemetry.component_health import BRIDGE, Health, health_of
 from broker_app.telemetry.statistics import Statistics
 
 
@@ -67,7 +67,7 @@ class BridgeStatus(Sums):
     desired: Annotated[str, one_of(DESIRED_STATES)]
     drained: Annotated[bool, about("it is draining and nothing is left")]
     state: Annotated[str, one_of(PIPE_STATES)]
-    health: Annotated[str, one_of(HEALTH), about("whether it works; `state` is what it does at present")]
+    health: Health
     error: BridgeError | None
     attempts: Annotated[Count, about("failed attempts since the last connection")]
     connected_at: Time | None

@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from broker_app.base.reply_types import Count, Seconds, Time, about, one_of
 from broker_app.journal.shared.private_journal import PrivateState
-from broker_app.telemetry.component_health import HEALTH
+from broker_app.telemetry.component_health import Health
 
 #: of brokers that share a journal
 STATES = ACTIVE, STANDBY, STOPPED, UNREACHABLE = "active", "standby", "stopped", "unreachable"
@@ -122,7 +122,7 @@ class Mirrors(TypedDict):
     id: Annotated[str, about("HOST:PORT of this broker")]
     role: _Role
     state: _State
-    health: Annotated[str, one_of(HEALTH), about("whether it works; `state` is what it does at present")]
+    health: Health
     journal: Annotated[str, about("the store that is shared, without secrets")]
     lease_s: float
     lease: MirrorLease | None
