@@ -34,8 +34,8 @@ from broker_app.core.outcome import (
 )
 from broker_app.core.topics.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
-from broker_app.telemetry.bridges import bridge_changes, brief
-from broker_app.telemetry.callbacks import callback_changes
+from broker_app.telemetry.bridge_changes import bridge_changes, brief
+from broker_app.telemetry.callback_changes import callback_changes
 from broker_app.telemetry.cluster_changes import cluster_changes, without_name
 from broker_app.telemetry.destination_stats_feed import DestinationStatsFeed
 from broker_app.telemetry.mirror_changes import MirrorChanges

@@ -1,4 +1,4 @@
-"""Bridges as `$mom.bridge.<name>` reports them."""
+"""Bridges for their system topics: at once when a state changes, figures every few seconds."""
 
 from __future__ import annotations
 

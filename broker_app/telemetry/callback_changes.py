@@ -1,4 +1,4 @@
-"""Callbacks as metrics and `$mom.callback.<name>` report them."""
+"""Callbacks for their system topics: at once when a state changes, figures every few seconds."""
 
 from __future__ import annotations
 
