@@ -8,10 +8,10 @@ import pytest
 
 from broker_app.web.console.forwarding.verdicts import verdict_of_bridge, verdict_of_callback
 
-BRIDGE = {
+BRIDGE: dict[str, Any] = {
     "desired": "running", "backlog": 0, "oldest_s": 0, "error": None, "attempts": 0, "accepted_rate": 0,
 }  # fmt: skip
-CALLBACK = {
+CALLBACK: dict[str, Any] = {
     "desired": "running", "pending": 0, "reason": "", "failures_in_row": 0, "last": None,
     "pushes": {"accepted": 0},
 }  # fmt: skip
@@ -41,7 +41,8 @@ FAILED = {"outcome": "failed", "status": 500, "detail": "it answered 500"}
     ],
 )
 def test_a_bridge(facts: dict[str, Any], sentence: str) -> None:
-    assert verdict_of_bridge({**BRIDGE, **facts}) == sentence
+    status: Any = {**BRIDGE, **facts}
+    assert verdict_of_bridge(status) == sentence
 
 
 @pytest.mark.parametrize(
@@ -62,4 +63,5 @@ def test_a_bridge(facts: dict[str, Any], sentence: str) -> None:
     ],
 )
 def test_a_callback(facts: dict[str, Any], sentence: str) -> None:
-    assert verdict_of_callback({**CALLBACK, **facts}) == sentence
+    status: Any = {**CALLBACK, **facts}
+    assert verdict_of_callback(status) == sentence

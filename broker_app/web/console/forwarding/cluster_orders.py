@@ -45,10 +45,10 @@ def _reload(request: HttpRequest, node: Node, actor: Actor) -> None:
     done = ask(node, node.operations.reload_cluster(), within_s=_RELOAD_S)
     audit.record(actor, audit.Action(RELOADED, "cluster", "central file", after={"brokers": len(done)}))
     for one in done:
-        _tell(request, one)
+        _show(request, one)
 
 
-def _tell(request: HttpRequest, one: BrokerReload) -> None:
+def _show(request: HttpRequest, one: BrokerReload) -> None:
     """Show what one broker did with its central file."""
     if one.error:
         messages.error(request, f"{one.broker}: {one.error}")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from broker_app.base import durations
 from broker_app.features.bridge.remote import DRAINING, PAUSED
+from broker_app.net.rest.features.bridge_status import BridgeStatus
+from broker_app.net.rest.features.callback_status import CallbackStatus
 
 
-def verdict_of_bridge(row: Mapping[str, Any]) -> str:
-    """The sentence about a bridge as `telemetry.bridges` reports it."""
+def verdict_of_bridge(row: BridgeStatus) -> str:
+    """The sentence about a bridge."""
     waiting = _waiting(row["backlog"])
     if row["desired"] == PAUSED:
         return _("An operator has paused it; %(waiting)s.") % {"waiting": waiting}
@@ -34,8 +33,8 @@ def verdict_of_bridge(row: Mapping[str, Any]) -> str:
     return _("Everything was forwarded; nothing waits.")
 
 
-def verdict_of_callback(row: Mapping[str, Any]) -> str:
-    """The sentence about a callback as `telemetry.callbacks` reports it."""
+def verdict_of_callback(row: CallbackStatus) -> str:
+    """The sentence about a callback."""
     waiting = _waiting(row["pending"])
     if row["desired"] == PAUSED:
         return _("An operator has paused it; %(waiting)s.") % {"waiting": waiting}
