@@ -48,7 +48,7 @@ _BODY: Final = b"x" * 100
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured: microseconds of each call, and of processor time for each call by process."""
+    """One run: calls a second, microseconds of a call, and of processor time for a call by process."""
 
     route: str
     in_flight: int
@@ -225,6 +225,10 @@ def _started(directory: Path) -> Iterator[Bench]:
 # ---------------------------------------------------------------------- tables
 
 
+def _of(runs: Sequence[Run], route: str, in_flight: int) -> list[Run]:
+    return [run for run in runs if (run.route, run.in_flight) == (route, in_flight)]
+
+
 def table(runs: Sequence[Run]) -> str:
     """The medians of all rounds."""
     names = list(runs[0].cpu_us)
@@ -232,7 +236,7 @@ def table(runs: Sequence[Run]) -> str:
     rows = [f"| route | in flight | {heads} |"]
     rows.append("|---" * (len(names) + 5) + "|")
     for route, in_flight in dict.fromkeys((run.route, run.in_flight) for run in runs):
-        same = [run for run in runs if (run.route, run.in_flight) == (route, in_flight)]
+        same = _of(runs, route, in_flight)
         cpu = [statistics.median(run.cpu_us[name] for run in same) for name in names]
         rate = statistics.median(run.rate for run in same)
         median = statistics.median(run.median_us for run in same)
@@ -241,12 +245,8 @@ def table(runs: Sequence[Run]) -> str:
     return "\n".join(rows)
 
 
-def _of(runs: Sequence[Run], route: str, in_flight: int) -> list[Run]:
-    return [run for run in runs if (run.route, run.in_flight) == (route, in_flight)]
-
-
 def kept(runs: Sequence[Run]) -> tuple[bool, str]:
-    """Whether the promises are kept, and the figures of that."""
+    """Return whether the promises are kept, and the figures in words."""
     rate = statistics.median(run.rate for run in _of(runs, CHANNEL, IN_FLIGHT[-1]))
     pairs = zip(_of(runs, CHANNEL, 1), _of(runs, QUEUE, 1), strict=True)
     slower = statistics.median(channel.median_us / queue.median_us for channel, queue in pairs)

@@ -39,6 +39,8 @@ QUEUE = "deep"
 KILL, STOP = "SIGKILL", "SIGTERM"
 #: before the name of a store: members of an enhanced cluster, not a main and its mirror
 _MEMBERS = "members-"
+#: to brokers of MOM
+_LOGIN = ("admin", "correct horse battery staple")
 _EXPLANATION = (
     "- Seconds from the signal to the first message from another broker, by clients that try all others "
     "every 5 ms. MOM has its lease of 3 s. Bodies of 100 B, persistent. All nodes of RabbitMQ accept "
@@ -55,7 +57,7 @@ _FIRST_PORT = 61740
 class Group(abc.ABC):
     """Brokers of which one takes over when another ends; `servers` run between `start` and `stop`."""
 
-    name: ClassVar[str]
+    name: str
     #: the part of the backlog that it gets
     backlog_share: ClassVar[float] = 1
     login: tuple[str, str] = ("guest", "guest")
@@ -81,7 +83,7 @@ class Group(abc.ABC):
         """Return whether another one could take over now."""
 
     def remarks(self) -> list[str]:
-        """What it reports itself about its failovers."""
+        """Lines about its failovers as it reports them itself."""
         return []
 
     def restart(self, server: Server) -> None:
@@ -100,9 +102,9 @@ class Group(abc.ABC):
 class MomBroker(Stored):
     """A broker with a shared journal; with a role below 0 on standby."""
 
-    def __init__(self, directory: Path, store: str, url: str, number: int, password: str) -> None:
+    def __init__(self, directory: Path, store: str, url: str, number: int) -> None:
         super().__init__(directory, f"MOM, {store}", url, (8150 + number, _FIRST_PORT + number))
-        self.password = password
+        self.password = _LOGIN[1]
         self.options = ("--name", "B1", "--role", "-1" if number else "1")
 
     def _ready(self) -> bool:
@@ -110,20 +112,17 @@ class MomBroker(Stored):
 
     def request(self, path: str, of: Callable[[Any], Any] = json.load) -> Any:
         """The result of `of` for a reply; None without one."""
-        return _get(f"http://{HOST}:{self.ports[0]}{path}", ("admin", self.password), of)
+        return _get(f"http://{HOST}:{self.ports[0]}{path}", _LOGIN, of)
 
 
 class MomPair(Group):
     """A main and its mirror."""
 
-    name = "MOM"
+    login = _LOGIN
 
     def __init__(self, directory: Path, store: str, url: str) -> None:
-        self.name = f"MOM, {store}"  # type: ignore[misc]
-        password = "correct horse battery staple"
-        self.login = ("admin", password)
-        self.brokers = [MomBroker(directory / f"b{one}", store, url, one, password) for one in range(2)]
-        self.servers = self.brokers
+        self.name = f"MOM, {store}"
+        self.servers = self.brokers = [MomBroker(directory / f"b{one}", store, url, one) for one in range(2)]
 
     def start(self) -> None:
         main, mirror = self.brokers
@@ -143,8 +142,8 @@ class MomPair(Group):
 class MomMember(MomBroker):
     """A member of an enhanced cluster, with the default times of detection."""
 
-    def __init__(self, directory: Path, store: str, url: str, number: int, password: str) -> None:
-        super().__init__(directory, store, url, number, password)
+    def __init__(self, directory: Path, store: str, url: str, number: int) -> None:
+        super().__init__(directory, store, url, number)
         cluster_port = str(_FIRST_PORT + 10 + number)
         self.options = ("--name", f"b{number}", "--cluster-id", "bench", "--cluster-port", cluster_port)
 
@@ -166,12 +165,11 @@ class MomMember(MomBroker):
 class MomMembers(Group):
     """Two members of an enhanced cluster, of which one has the messages."""
 
+    login = _LOGIN
+
     def __init__(self, directory: Path, store: str, url: str) -> None:
-        self.name = f"MOM, enhanced cluster, {store}"  # type: ignore[misc]
-        password = "correct horse battery staple"
-        self.login = ("admin", password)
-        self.members = [MomMember(directory / f"b{one}", store, url, one, password) for one in range(2)]
-        self.servers = self.members
+        self.name = f"MOM, enhanced cluster, {store}"
+        self.servers = self.members = [MomMember(directory / f"b{one}", store, url, one) for one in range(2)]
 
     def active(self) -> MomMember:
         return max(self.members, key=lambda one: one.stored())

@@ -1,4 +1,4 @@
-"""What the benchmark of message channels says about its promises."""
+"""The verdict of the benchmark of message channels about its promises."""
 
 import pytest
 

@@ -71,7 +71,7 @@ async def reloaded(node: NodeProcess) -> Any:
 
 
 async def accepts(node: NodeProcess) -> bool:
-    """Whether a broker takes one more message."""
+    """Return whether a broker takes one more message."""
     try:
         async with node.stomp() as client:
             await client.send("/queue/orders", b"one")

@@ -86,7 +86,7 @@ def followers(
 
 
 def _runs_here(program: str) -> bool:
-    """Whether it can; the test of a program that cannot says why."""
+    """Return whether a program can run; the test of one that cannot says why."""
     try:
         runner(program)
     except (pytest.skip.Exception, pytest.fail.Exception):

@@ -32,8 +32,8 @@ def sweep() -> None:
 
 
 def _is_left(place: Path) -> bool:
-    """Whether a process that has ended made this. Where its number is another process's now, the directory
-    stays for a later run."""
+    """Return whether a process that has ended made this. Where its number is another process's now, the
+    directory stays for a later run."""
     name = _NAME.fullmatch(place.name)
     if name is None or Path("/proc", name[1]).exists():
         return False

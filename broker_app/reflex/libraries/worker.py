@@ -1,4 +1,6 @@
-"""The process of a library: `python -P -m …worker SOCKET LIBRARY MEMORY DIRECTORY`.
+"""The process of a library.
+
+It is started as `python -P -m broker_app.reflex.libraries.worker SOCKET LIBRARY MEMORY DIRECTORY`.
 
 It loads the library, carries out calls one by one, and ends with the broker. It has no other connection to
 the broker than the socket: no secrets, no files that are open.
