@@ -31,7 +31,7 @@ function ofQueue({ state, paused, consumers, depth = 0, unsettled = 0, oldest_s 
     case "at-limit":
       return gettext("Its limit is reached with {count} messages: new ones are refused, or the oldest are dropped.", { count: count(depth + unsettled) });
     case "no-consumer":
-      return gettext("{waiting} and nothing receives them; the oldest came {oldest} ago.", { waiting, oldest });
+      return gettext("{waiting}, and there is no consumer; the oldest came {oldest} ago.", { waiting, oldest });
     case "growing":
       return unsettled
         ? gettext("Grows by {more}/s: {in}/s come in, {out}/s go out, and its consumers hold {held}.", {

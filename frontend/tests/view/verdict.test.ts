@@ -21,7 +21,7 @@ test.each<[Partial<Situation>, string]>([
   [{ unsettled: 1, consumers: 1 }, "Busy: 1 message is with a consumer."],
   [{ depth: 3, unsettled: 100, consumers: 1 }, "Nothing moves: 3 messages wait while consumers hold 100."],
   [{ depth: 3, oldest_s: 60 }, "Nothing moves; 3 messages wait, the oldest for 1 min."],
-  [{ state: "no-consumer", depth: 1, oldest_s: 2 }, "1 message waits and nothing receives them; the oldest came 2.0 s ago."],
+  [{ state: "no-consumer", depth: 1, oldest_s: 2 }, "1 message waits, and there is no consumer; the oldest came 2.0 s ago."],
   [{ state: "growing", in_rate: 11, out_rate: 4 }, "Grows by 7.0/s: 11/s come in, 4.0/s go out."],
   [{ state: "growing", in_rate: 11, out_rate: 4, unsettled: 10 }, "Grows by 7.0/s: 11/s come in, 4.0/s go out, and its consumers hold 10."],
   [{ state: "flowing", in_rate: 5, out_rate: 5 }, "5.0/s come in, 5.0/s go out; nothing waits."],
