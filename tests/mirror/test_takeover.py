@@ -16,9 +16,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import mom_client
+from broker_app.cli.base.failures import OK
 from mom_client.stomp.encode import encode
 from mom_client.stomp.frame import CONNECT, Frame
 from mom_client.stomp.parser import Parser
+from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerFailed, BrokerProcess
 from tests.support.mirrors import (
     LEASE_S,
@@ -332,6 +334,18 @@ def test_orders_and_status_of_mirrors_are_for_administrators(mirrors: Mirrors) -
             "POST", f"/api/v1/mirrors/{mirrors.name}/switchover", json_body={}, authorization=john
         )
         assert reply.status == 403
+
+
+def test_a_token_can_be_made_as_soon_as_the_first_broker_of_a_store_is_ready(
+    mirrors: Mirrors, tmp_path: Path
+) -> None:
+    """It was refused for some seconds, since the broker served before it had noted its configuration."""
+    main = mirrors.make()
+    main.start()
+    created = CommandLine(tmp_path)("token", "create", "first", "--data", str(main.data))
+    assert created.code == OK, created.err
+    token = f"Bearer {created.out.strip()}"
+    assert main.request("GET", "/api/v1/queues", authorization=token).status == 200
 
 
 async def test_users_rules_and_bridges_are_those_of_the_broker_that_served(mirrors: Mirrors) -> None:
