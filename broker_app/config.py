@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app.base import cluster_addresses, durations, name_filter, roles
+from broker_app.base import cluster_addresses, durations, name_filter, roles, units
 from broker_app.base.shipped_files import REFLEX_FILES
 from broker_app.base.suggestions import suggestion
 
@@ -53,13 +53,8 @@ ALL_FILES, CONFIG_FILE = "all", "config-file"
 #: bridges that restart when a file was read again
 CHANGED_BRIDGES, ALL_BRIDGES = "changed", "all"
 
-_SIZES = {
-    "": 1, "b": 1, "kib": KIB, "k": KIB, "mib": MIB, "m": MIB, "gib": 1024 * MIB, "g": 1024 * MIB,
-    "kb": 1000, "mb": 1000**2, "gb": 1000**3,
-}  # fmt: skip
-A_SIZE = "a size such as 65536, 64MB or 64MiB"
 #: unit of a setting → the form of its values
-_FORMS = {"bytes": A_SIZE, "s": "a time such as 2s, 5m or 90"}
+_FORMS = {"bytes": units.A_SIZE, "s": "a time such as 2s, 5m or 90"}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -769,7 +764,7 @@ def _in_unit(setting: Setting, text: str) -> int | float:
     is_whole = setting.type == "int"
     match setting.rule.unit:
         case "bytes":
-            return size(text)
+            return units.size(text)
         case "s":
             found = durations.seconds(text)
             if is_whole and not found.is_integer():
@@ -825,15 +820,6 @@ def _file_of(setting: Setting, folder: Path, named: Path) -> Path:
     if shipped is None or here.is_file() or len(named.parts) != 1 or not (shipped / named).is_file():
         return here
     return shipped / named
-
-
-def size(text: str) -> int:
-    """Bytes, from a text such as 65536, 10m, 64MB (millions) or 64MiB. Raises ValueError."""
-    digits = text.rstrip("KMGIBkmgib ")
-    unit = text[len(digits) :].strip().lower()
-    if unit not in _SIZES or not digits.strip().isdecimal():
-        raise ValueError(f"{text!r} is not {A_SIZE}")
-    return int(digits) * _SIZES[unit]
 
 
 def _unknown(given: Mapping[str, str]) -> list[str]:

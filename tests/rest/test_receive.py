@@ -39,6 +39,24 @@ async def test_an_empty_queue_answers_at_once_without_a_wait(rest: Rest) -> None
     assert reply.json()["more"] is False
 
 
+async def test_times_may_be_written_with_their_units(rest: Rest) -> None:
+    sent = await rest.alice.post(
+        "/queues/a/messages/batch",
+        json=[{"body": {"wait_s": "2s"}, "delay_s": "0s", "expires_s": "1.5h"}, {"body": "2"}],
+    )
+    assert sent.status_code < 300, sent.text
+    reply = await rest.alice.post("/queues/a/receive", json={"max": 2, "wait_s": "10ms", "lease_s": "5m"})
+    first, second = reply.json()["items"]
+    assert first["body"] == {"wait_s": "2s"}, "what is in a body is no time"
+    wish = {"nack": [{"receipt": second["receipt"], "delay_s": "1h"}], "extend": []}
+    assert (await rest.alice.post("/leases/settle", json=wish)).status_code == 200
+    wrong = await rest.alice.post(f"/leases/{first['receipt']}/nack", json={"delay_s": "soon"})
+    error = wrong.json()["errors"][0]
+    assert (wrong.status_code, error["pointer"]) == (400, "/delay_s")
+    assert "such as 2s, 5m" in error["detail"]
+    assert (await rest.alice.post("/queues/a/receive", json={"max": "2"})).status_code == 400
+
+
 async def test_a_long_poll_ends_with_the_first_message(rest: Rest) -> None:
     polling = asyncio.ensure_future(rest.receive("a", wait_s=30, max=10))
     await rest.until(lambda: "/queue/a" in rest.engine.broker.destinations.queues)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from broker_app.base import units
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import FAILED, UNREACHABLE, USAGE, Failure
 from broker_app.cli.base.options import DryRun, Reason
@@ -99,7 +100,7 @@ def _setting(assignment: str) -> tuple[str, Any]:
     try:
         value: Any = text
         if known[name].type in ("int", "float"):
-            value = config.size(text) if known[name].rule.unit == "bytes" else json.loads(text)
+            value = units.size(text) if known[name].rule.unit == "bytes" else json.loads(text)
     except ValueError:
         raise Failure(
             USAGE, f"{name}: {text!r} is not a number", fix=f"{name}: {known[name].rule.about}"

@@ -68,14 +68,13 @@ def values_of(assignments: Sequence[str] | None) -> dict[str, object]:
 
 
 def _value(setting: Setting, text: str) -> Any:
-    from broker_app import config
-    from broker_app.base import durations
+    from broker_app.base import durations, units
 
     try:
         if setting.kind is bool:
             return _BOOLEANS[text.lower()]
         if setting.name.endswith("_bytes"):
-            return config.size(text)
+            return units.size(text)
         if setting.name.endswith("_s"):
             return durations.seconds(text)
         if setting.choices:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from broker_app.base import units
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.core.destination import Destination, parse
@@ -25,6 +26,9 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 _MAX_PARAMETERS = 100
+#: bytes of JSON that is decoded again for the units in it
+_MOST_WITH_UNITS = 65_536
+_NUMBERS = frozenset((int, float))
 
 
 class Idempotency(Protocol):
@@ -341,17 +345,51 @@ def _late() -> Refused:
 
 
 def decode(body: bytes, kind: type[_Struct], pointer: str = "") -> _Struct:
-    """JSON of the shape `kind`. Raises Refused with the position of an error."""
+    """JSON of the shape `kind`; times and sizes may be texts with a unit ("2s"). Raises Refused with the
+    position of an error."""
     try:
         # msgspec leaves the inside of raw fields alone; all of it must be UTF-8 nonetheless.
         body.decode()
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
+        if len(body) <= _MOST_WITH_UNITS and (numbers := _in_numbers(body, kind, pointer)) is not None:
+            return decode(numbers, kind, pointer)
         raise _shape(str(error), kind, pointer) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise invalid(pointer, f"this is no JSON: {error}") from None
     except RecursionError:
         raise invalid(pointer, "this JSON is nested too deeply") from None
+
+
+def _in_numbers(body: bytes, kind: type[msgspec.Struct], pointer: str) -> bytes | None:
+    """The same object with numbers for its texts of times and sizes, or None without such texts."""
+    found = msgspec.json.decode(body)
+    numbers = _numbers(found, kind, pointer)
+    return None if numbers == found else msgspec.json.encode(numbers)
+
+
+def _numbers(found: Any, kind: type[msgspec.Struct], pointer: str) -> Any:
+    """`found` with numbers in its fields of numbers, also in objects of its lists: no body is touched."""
+    if not isinstance(found, dict):
+        return found
+    kinds = {field.encode_name: _parts(field.type) for field in msgspec.structs.fields(kind)}
+    texts = {name: value for name, value in found.items() if _NUMBERS & kinds.get(name, frozenset())}
+    numbers, wrong = units.in_numbers(texts)
+    for name, sentence in wrong.items():
+        raise invalid(f"{pointer}/{name}", sentence)
+    for name, value in found.items():
+        for part in kinds.get(name, ()):
+            if isinstance(value, list) and isinstance(part, type) and issubclass(part, msgspec.Struct):
+                numbers[name] = [
+                    _numbers(item, part, f"{pointer}/{name}/{place}") for place, item in enumerate(value)
+                ]
+    return {**found, **numbers}
+
+
+def _parts(annotation: Any) -> frozenset[Any]:
+    """The types that an annotation such as `list[Item] | None` consists of."""
+    parts = get_args(annotation)
+    return frozenset().union(*map(_parts, parts)) if parts else frozenset((annotation,))
 
 
 def elements(body: bytes, most: int) -> list[msgspec.Raw]:

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
 
-from broker_app import config
-from broker_app.base import durations
+from broker_app.base import units
 from broker_app.base.suggestions import suggestion
 
 #: the spec of a resource: in the API, in files, diffs, the history and the audit log
@@ -85,14 +84,7 @@ class ResourceType(ABC):
 def completed(kind: ResourceType, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
     """The complete spec, with numbers for texts such as 2s in members …_s, and 5MB in members …_bytes. Raises
     ValidationError."""
-    numbers, wrong = dict(spec), {}
-    for name, value in spec.items():
-        read = durations.seconds if name.endswith("_s") else config.size if name.endswith("_bytes") else None
-        if read is not None and isinstance(value, str):
-            try:
-                numbers[name] = read(value)
-            except ValueError as error:
-                wrong[name] = str(error)
+    numbers, wrong = units.in_numbers(spec)
     if wrong:
         raise ValidationError(wrong)
     return kind.complete(key, numbers, before)

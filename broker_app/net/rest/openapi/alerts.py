@@ -13,6 +13,7 @@ from broker_app.net.rest.openapi.schemas import (
     object_of,
     of_types,
     ref,
+    request_of,
     whole,
 )
 from broker_app.telemetry.alerts.alert import STATES
@@ -25,7 +26,7 @@ SCHEMAS: Json = {
     "Alert": of_types(AlertStatus)["AlertStatus"],
     "AlertsPage": object_of({"items": array_of(ref("Alert")), **PAGING}),
     "AlertAcknowledgement": object_of({"reason": _REASON}, required=()),
-    "AlertSilence": object_of(
+    "AlertSilence": request_of(
         {
             "for_s": {
                 **number(0, MAX_SILENT_S),

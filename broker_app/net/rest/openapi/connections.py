@@ -26,6 +26,7 @@ from broker_app.net.rest.openapi.schemas import (
     object_of,
     of_types,
     ref,
+    request_of,
     whole,
 )
 from broker_app.net.stomp.connections import MAX_DRAIN_S
@@ -127,7 +128,7 @@ SCHEMAS: Json = {
     "ConnectionEvent": _EVENT,
     "ConnectionEventPage": object_of({"items": array_of(ref("ConnectionEvent"), 50), **PAGING}),
     "CloseRequest": object_of(_REASON, required=()),
-    "DrainRequest": object_of({**_REASON, "within_s": number(0, MAX_DRAIN_S, 30)}, required=()),
+    "DrainRequest": request_of({**_REASON, "within_s": number(0, MAX_DRAIN_S, 30)}, required=()),
 }
 
 PATHS: Json = {

@@ -30,6 +30,7 @@ from broker_app.net.rest.openapi.schemas import (
     object_of,
     or_null,
     ref,
+    request_of,
     whole,
 )
 
@@ -49,7 +50,7 @@ _MISSING = object_of(
 _RECEIPT = in_path("receipt", "from a received message", {"type": "string", "minLength": 1})
 
 SCHEMAS: Json = {
-    "ReceiveRequest": object_of(
+    "ReceiveRequest": request_of(
         {
             "max": {**whole(1, 1000, 1), "type": ["integer", "null"]},
             "wait_s": {**number(0, 60, 0), "description": "how long to wait for a first message"},
@@ -83,8 +84,8 @@ SCHEMAS: Json = {
         },
         required=("items", "waited_s", "more"),
     ),
-    "ExtendRequest": object_of({"extend_s": number(1, 43_200)}),
-    "NackRequest": object_of(
+    "ExtendRequest": request_of({"extend_s": number(1, 43_200)}),
+    "NackRequest": request_of(
         {
             "delay_s": {**number(0, 315_360_000), "description": "seconds to wait before another attempt"},
             "reason": REASON,
@@ -96,13 +97,13 @@ SCHEMAS: Json = {
         {
             "ack": array_of(TEXT, 1000),
             "nack": array_of(
-                object_of(
+                request_of(
                     {"receipt": TEXT, "delay_s": number(0, 315_360_000), "reason": REASON, "dead": BOOLEAN},
                     required=("receipt",),
                 ),
                 1000,
             ),
-            "extend": array_of(object_of({"receipt": TEXT, "extend_s": number(1, 43_200)}), 1000),
+            "extend": array_of(request_of({"receipt": TEXT, "extend_s": number(1, 43_200)}), 1000),
         },
         required=(),
     ),

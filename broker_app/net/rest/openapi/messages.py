@@ -34,6 +34,7 @@ from broker_app.net.rest.openapi.schemas import (
     number,
     object_of,
     ref,
+    request_of,
     whole,
 )
 
@@ -130,7 +131,7 @@ SCHEMAS: Json = {
         required=("id", "seq", "stored", "copies"),
     ),
     "Item": {
-        **object_of(
+        **request_of(
             {
                 "body": {"description": "JSON, or a string that is a text when the content type is not JSON"},
                 "body_base64": {"type": "string", "contentEncoding": "base64"},

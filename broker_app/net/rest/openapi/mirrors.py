@@ -22,6 +22,7 @@ from broker_app.net.rest.openapi.schemas import (
     object_of,
     of_types,
     ref,
+    request_of,
 )
 
 _COUNT: Json = {"type": "integer", "minimum": 0}
@@ -59,7 +60,7 @@ SCHEMAS: Json = {
         },
         required=("expect_epoch", "reason"),
     ),
-    "MirrorPauseOrder": object_of(
+    "MirrorPauseOrder": request_of(
         {
             "for_s": {**_SECONDS, "minimum": MIN_PAUSE_S, "maximum": MAX_PAUSE_S},
             "reason": {**_REASON, "default": ""},

@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from broker_app.base import units
 from broker_app.core.selectors.compiler import MAX_LENGTH as MAX_SELECTOR
 from broker_app.telemetry import component_health
 from broker_app.telemetry.health import STATES
@@ -83,7 +84,7 @@ def or_null(schema: Json) -> Json:
     return {**schema, "type": [*types, *(["null"] if "null" not in types else [])]}
 
 
-#: texts with a unit, by the end of the name of a member: see `durations.seconds` and `config.size`
+#: texts with a unit, by the end of the name of a member: see `base.units`
 _TEXTS: dict[str, Json] = {
     "_s": {"type": "string", "pattern": r"^\d+(\.\d*)?(ms|s|m|min|h|d)?$", "description": "such as 2s, 5m"},
     "_bytes": {
@@ -96,13 +97,18 @@ _TEXTS: dict[str, Json] = {
 
 def written(name: str, schema: Json) -> Json:
     """A member as requests may have it: a time in seconds or a size in bytes may be a text with its unit."""
-    text = next((text for end, text in _TEXTS.items() if name.endswith(end)), None)
+    text = next((text for end, text in _TEXTS.items() if units.ends_with(name, end)), None)
     if text is None:
         return schema
     about = {"description": schema["description"]} if "description" in schema else {}
     number = {key: value for key, value in schema.items() if key not in ("description", "default")}
     default = {"default": schema["default"]} if "default" in schema else {}
     return {"anyOf": [number, text], **default, **about}
+
+
+def request_of(members: Json, *, required: tuple[str, ...] | None = None) -> Json:
+    """An object that clients write."""
+    return object_of({name: written(name, schema) for name, schema in members.items()}, required=required)
 
 
 NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255}

@@ -28,6 +28,7 @@ from broker_app.net.rest.openapi.schemas import (
     number,
     object_of,
     ref,
+    request_of,
     whole,
 )
 
@@ -57,7 +58,7 @@ SCHEMAS: Json = {
         },
         required=("urls",),
     ),
-    "ServiceRequest": object_of(
+    "ServiceRequest": request_of(
         {
             "name": {**_SHORT, "minLength": 1, "description": "its messages are those of this queue"},
             "machine": {**_SHORT, "description": "name of its machine; default: its address"},
@@ -71,7 +72,7 @@ SCHEMAS: Json = {
         },
         required=("name",),
     ),
-    "ServiceChange": object_of(
+    "ServiceChange": request_of(
         {
             "machine": {**_SHORT, "type": ["string", "null"]},
             "type": {**_SHORT, "type": ["string", "null"]},
