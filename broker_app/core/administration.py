@@ -130,8 +130,8 @@ class Administration:
         if (queue.depth or queue.unsettled or delayed) and not command.force:
             raise Refused(
                 "conflict",
-                f"{queue.depth} messages wait in {address}, {delayed} are delayed and {queue.unsettled} "
-                "unsettled; purge it first, or delete it with force",
+                f"{address} has messages ({queue.depth} waiting, {delayed} delayed, {queue.unsettled} "
+                "unsettled): purge it first, or delete it with force",
             )
         return queue
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker_app.base.roles import is_loopback
 from broker_app.config import ADDRESS, Config
 from broker_app.net.server.listeners import Ports
 
@@ -31,7 +33,7 @@ class Welcome:
     @property
     def page(self) -> str:
         """The page that a person begins with."""
-        return f"{self.url}/login/once/{self.link}" if self.link else f"{self.url}/console/"
+        return f"{self._site}/login/once/{self.link}" if self.link else f"{self._site}/console/"
 
     def leave_files(self, *, at_terminal: bool) -> None:
         """Write down where the broker is, and the link that no terminal shows."""
@@ -45,7 +47,7 @@ class Welcome:
     def lines(self, *, at_terminal: bool) -> list[str]:
         """Addresses and login of a node that was just started. A configured password is never shown, and a
         secret only at a terminal: other output may be kept in a log."""
-        mom, url = self.config, self.url
+        mom, url = self.config, self._site
         shown = self.password if at_terminal else None
         user = "" if mom.anonymous else f"-u admin:{shown} " if shown else "-u admin "
         lines = ["", f"MOM is ready: broker {mom.name}, data in {mom.data.resolve()}"]
@@ -60,17 +62,18 @@ class Welcome:
             where = self.page if at_terminal else f"the link in {(mom.data / LOGIN_LINK).resolve()}"
             lines.append(f"  log in    {where} (once, within ten minutes)")
         lines.append(f"  send      curl {user}-d hello {url}/api/v1/queues/hello/messages")
-        return [*lines, ""]
+        return [*lines, *self._warnings(), ""]
 
     def standby_lines(self) -> list[str]:
         """Addresses of a broker that was just started and is on standby."""
-        mom, url = self.config, self.url
+        mom, url = self.config, self._site
         return [
             "",
             f"MOM is on standby: broker {mom.name} (role {mom.role}), data in {mom.data.resolve()}",
             f"  console   {url}/console/",
             f"  STOMP     {self._stomp()}",
             f"  active    curl {url}/failover-list",
+            *self._warnings(),
             "",
         ]
 
@@ -78,6 +81,25 @@ class Welcome:
     def stomp_address(self) -> str:
         """HOST:PORT of STOMP over TCP."""
         return f"{self._host}:{self.ports.stomp}"
+
+    def _warnings(self) -> Iterator[str]:
+        """What other machines can reach without encryption, and how that ends."""
+        mom = self.config
+        if is_loopback(mom.host):
+            return
+        if mom.tls_cert is None and not mom.behind_tls:
+            yield (
+                f"  warning   passwords and messages are sent to {mom.host} without encryption: "
+                "set --tls-cert, or --behind-tls true where a proxy ends TLS"
+            )
+        elif self.ports.stomp is not None:
+            port = self.ports.stomp
+            yield f"  warning   port {port} takes STOMP without encryption, too: --stomp-port -1 closes it"
+
+    @property
+    def _site(self) -> str:
+        """The address of console and API, below the path that a proxy serves."""
+        return f"{self.url}{self.config.base_path}"
 
     @property
     def _host(self) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_app.cli.base.failures import EMPTY, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
+from broker_app.cli.base.failures import CONFLICT, EMPTY, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 
@@ -146,3 +146,16 @@ def test_unknown_format_and_unknown_option(mom: CommandLine) -> None:
     assert mom("queue", "ls", "-o", "xml").code == USAGE
     assert mom("queue", "ls", "--colour").code == USAGE
     assert mom().code == USAGE
+
+
+def test_a_queue_with_messages_is_removed_by_force_as_the_refusal_says(
+    broker: BrokerProcess, mom: CommandLine
+) -> None:
+    """The refusal named no option."""
+    fill(broker, "rm.full", b"one")
+    refused = mom("queue", "rm", "rm.full", "--yes")
+    assert refused.code == CONFLICT
+    assert "1 waiting, 0 delayed, 0 unsettled" in refused.err
+    assert "fix:   `mom queue purge rm.full`, or --force" in refused.err
+    assert mom("queue", "rm", "rm.full", "--yes", "--force").code == OK
+    assert mom("queue", "show", "rm.full").code == NOT_FOUND

@@ -179,7 +179,12 @@ def remove(
         return
     if not yes:
         confirm(name, f"remove {kind} {name}", production=given.target().production)
-    rest.exchange("DELETE", path, None, {"if-match": version}, query={"force": "true"} if force else None)
+    try:
+        rest.exchange("DELETE", path, None, {"if-match": version}, query={"force": "true"} if force else None)
+    except Failure as failure:
+        if failure.code == CONFLICT and counts and not (force or facts.get("consumers")):
+            failure.fix = f"`mom queue purge {name}`, or --force deletes its messages with it"
+        raise
     given.output.say("removed")
 
 
