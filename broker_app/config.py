@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app.base import cluster_addresses, durations, name_filter, roles, units
+from broker_app.base import cluster_addresses, durations, name_filter, removed_settings, roles, units
 from broker_app.base.shipped_files import REFLEX_FILES
 from broker_app.base.suggestions import suggestion
 
@@ -45,13 +45,12 @@ DEFAULT_DATA = Path("data")
 KIB = 1024
 MIB = 1024 * KIB
 
+#: headers of a message, and their bytes with the command
+MAX_HEADERS, MAX_HEADER_BYTES = 128, 64 * KIB
+
 REFUSE, CLOSE = "refuse", "close"
 #: when the frames of a transaction are confirmed
 AT_COMMIT, EACH_FRAME = "commit", "frame"
-#: files of the configuration that are followed
-ALL_FILES, CONFIG_FILE = "all", "config-file"
-#: bridges that restart when a file was read again
-CHANGED_BRIDGES, ALL_BRIDGES = "changed", "all"
 
 #: unit of a setting → the form of its values
 _FORMS = {"bytes": units.A_SIZE, "s": "a time such as 2s, 5m or 90"}
@@ -101,15 +100,9 @@ class Config:
     name: str = _setting("mom", "name of the broker, and a virtual host of STOMP", pattern=r"[\w.-]{1,64}")
     data: Path = _setting(DEFAULT_DATA, "directory of journal, configuration and secret key")  # noqa: RUF009
     config_file: Path | None = _setting(None, "zero.config file to be read and followed")  # noqa: RUF009
-    follow_files: str = _setting(
-        ALL_FILES,
-        "files that are reloaded when they change: all, or only the one that configFile names",
-        choices=(ALL_FILES, CONFIG_FILE),
-    )
-    reload_bridges: str = _setting(
-        CHANGED_BRIDGES,
-        "bridges that restart after a reload: those that changed, or all of them",
-        choices=(CHANGED_BRIDGES, ALL_BRIDGES),
+    smash_reload: bool = _setting(
+        False,
+        "reload as WebSphere sMash does: only the file that configFile names, and all bridges restart",
     )
     database: str | None = _setting(
         None, "address of the database of the configuration, which brokers may share", secret=True
@@ -300,29 +293,18 @@ class Config:
 
     # limits of one client
     connect_timeout: float = _setting(10, "time to log in after connecting", "s", least=0.1, reloadable=True)
-    ping: float = _setting(20, "WebSocket ping interval, and time to answer one", "s", least=1)
-    heartbeat_ms: int = _setting(10_000, "STOMP heart-beat offered both ways; 0 is none", "ms", least=0)
-    max_body_bytes: int = _setting(64 * MIB, "maximum size of a message body", "bytes", least=1)
-    max_header_bytes: int = _setting(
-        64 * KIB, "maximum size of the header block of a frame", "bytes", least=256
+    heartbeat_ms: int = _setting(
+        10_000,
+        "STOMP heart-beat offered both ways, and half the time between two WebSocket pings; 0: no heart-beats",
+        "ms",
+        least=0,
     )
-    max_headers: int = _setting(128, "maximum number of headers of a frame", least=8)
+    max_body_bytes: int = _setting(64 * MIB, "maximum size of a message body", "bytes", least=1)
     max_connections: int = _setting(
         20_000, "maximum number of client connections of the node", least=1, reloadable=True
     )
     max_subscriptions: int = _setting(
         10_000, "maximum number of subscriptions of a connection", least=1, reloadable=True
-    )
-    max_transactions: int = _setting(100, "maximum number of open transactions of a connection", least=1)
-    max_transaction_bytes: int = _setting(64 * MIB, "maximum size of one open transaction", "bytes", least=1)
-    inbox_bytes: int = _setting(
-        8 * MIB, "data received and not yet stored at which reading from clients pauses", "bytes", least=65536
-    )
-    outbox_bytes: int = _setting(
-        16 * MIB,
-        "data sent and not yet taken by a client at which its deliveries pause",
-        "bytes",
-        least=65536,
     )
     max_frames_per_second: int = _setting(
         0, "maximum STOMP frames a second of a connection; 0: no limit", "1/s", least=0, reloadable=True
@@ -333,13 +315,10 @@ class Config:
 
     # messages
     memory_bytes: int = _setting(
-        128 * MIB,
-        "memory for bodies of waiting messages; bodies beyond it are read from the journal",
+        1024 * MIB,
+        "memory for messages, of which each kind has a share",
         "bytes",
-        least=MIB,
-    )
-    transient_bytes: int = _setting(
-        256 * MIB, "memory for non-persistent messages, in addition to memory_bytes", "bytes", least=MIB
+        least=8 * MIB,
     )
     max_messages: int = _setting(
         0, "maximum number of messages in all queues together; 0: no limit", least=0, reloadable=True
@@ -348,9 +327,6 @@ class Config:
         0, "maximum size of bodies in all queues together; 0: no limit", "bytes", least=0, reloadable=True
     )
     max_store_bytes: int = _setting(0, "maximum size of the journal; 0: no limit", "bytes", least=0)
-    store_warn: float = _setting(
-        80, "part of the space of the journal from which it is nearly full", "percent", least=1, most=100
-    )
     queue_reap: float = _setting(
         120,
         "time after which a queue that was created by its first use is deleted, without consumers and messages; "
@@ -361,18 +337,6 @@ class Config:
     )
     full_wait: float = _setting(
         30, "time a message waits for room before it is refused", "s", least=0.1, reloadable=True
-    )
-    blocked_bytes: int = _setting(
-        64 * MIB,
-        "memory for messages that wait for room in full queues, of all producers",
-        "bytes",
-        least=MIB,
-    )
-    max_staged_bytes: int = _setting(
-        4096 * MIB,
-        "disk space for staged rows that are not committed; one user may have half",
-        "bytes",
-        least=MIB,
     )
     segment_bytes: int = _setting(16 * MIB, "size of one segment file of the journal", "bytes", least=MIB)
     journal_retention_bytes: int = _setting(
@@ -387,9 +351,6 @@ class Config:
         "bytes",
         least=0,
     )
-    pipeline_retention_s: float = _setting(
-        604_800, "how long the journal is kept for a program that does not report its cursor", "s", least=0
-    )
     auto_create_queues: bool = _setting(True, "whether queues are created by their first use")
     max_attempts: int = _setting(
         16, "delivery attempts before a message is dead-lettered", least=1, reloadable=True
@@ -403,14 +364,8 @@ class Config:
     max_wait: float = _setting(
         60, "longest time a REST receive may wait", "s", least=0, most=3600, reloadable=True
     )
-    stats_destinations: int = _setting(
-        250, "destinations whose statistics have a history, at up to 160 KiB each", least=0, most=100_000
-    )
     audit_days: int = _setting(
         400, "days for which entries of the audit log are kept", "d", least=1, most=36_500
-    )
-    history_versions: int = _setting(
-        10_000, "versions of the configuration that can be compared and gone back to", least=10
     )
     # reflexes: plug-ins that decide about messages and services
     reflex_file: Path | None = _setting(  # noqa: RUF009
@@ -420,12 +375,6 @@ class Config:
     )
     reflex_path: Path | None = _setting(  # noqa: RUF009
         None, "directory of Python modules with reflexes; without it, only installed packages have some"
-    )
-    reflex_memory: int = _setting(
-        512 * MIB, "memory limit of the process of one library of reflexes", "bytes", least=64 * MIB
-    )
-    reflex_bytes: int = _setting(
-        64 * MIB, "memory for messages that wait for reflexes, of all clients", "bytes", least=MIB
     )
     # alerts: targets of notifications, in addition to those of each rule
     alert_notify: tuple[str, ...] = _setting(
@@ -470,10 +419,56 @@ class Config:
     #: how many journals of this broker others of its enhanced cluster have taken over; not a setting
     journal_generation: int = 0
 
+    # Shares of `memory_bytes`. Those of single clients are no part of its sum.
+    @property
+    def body_bytes(self) -> int:
+        """For waiting messages; bodies beyond it are read from the journal."""
+        return self.memory_bytes // 8
+
+    @property
+    def transient_bytes(self) -> int:
+        """For messages that are in memory only."""
+        return self.memory_bytes // 4
+
+    @property
+    def transactions_bytes(self) -> int:
+        """For open transactions of all clients; one of them may have a fourth of it."""
+        return self.memory_bytes // 4
+
+    @property
+    def blocked_bytes(self) -> int:
+        """For messages that wait for room in full queues."""
+        return self.memory_bytes // 16
+
+    @property
+    def reflex_bytes(self) -> int:
+        """For messages that wait for reflexes."""
+        return self.memory_bytes // 16
+
+    @property
+    def inbox_bytes(self) -> int:
+        """For data received and not yet stored; beyond it, reading from clients pauses."""
+        return self.memory_bytes // 128
+
+    @property
+    def outbox_bytes(self) -> int:
+        """For data sent and not yet taken by a client; beyond it, its deliveries pause."""
+        return self.memory_bytes // 64
+
+    @property
+    def histories(self) -> int:
+        """Destinations whose statistics have a history, of up to 160 KiB each: a twenty-fifth together."""
+        return self.memory_bytes // (4 * MIB)
+
+    @property
+    def ping_s(self) -> float:
+        """Seconds between two pings of a WebSocket, and to answer one."""
+        return self.heartbeat_ms / 500 or 20.0
+
     @property
     def max_websocket_bytes(self) -> int:
         """The longest WebSocket message: the longest STOMP frame, and a buffer's worth of the next ones."""
-        return self.max_body_bytes + self.max_header_bytes + MIB
+        return self.max_body_bytes + MAX_HEADER_BYTES + MIB
 
     @property
     def journal_name(self) -> str:
@@ -634,7 +629,8 @@ def words(folder: Path) -> "zero.SettingReaders":
         for name, setting in table.items()
         if setting.rule.secret
     }
-    refused = {**secrets, "config_file": "a file does not name itself; @include takes in others"}
+    removed = {name: removed_settings.sentence(name) for name in removed_settings.REMOVED_SETTINGS}
+    refused = {**secrets, **removed, "config_file": "a file does not name itself; @include takes in others"}
     return zero.SettingReaders({name: partial(_of_json, table[name], folder) for name in table}, refused)
 
 
@@ -710,6 +706,8 @@ def unknown_option(arguments: Sequence[str], others: Collection[str]) -> str:
     known = {*(setting.option for setting in settings()), *others}
     strange = (word.partition("=")[0] for word in left if word.startswith("--"))
     found = next((word for word in strange if word not in known), "")
+    if removed := removed_settings.sentence(found.removeprefix("--").replace("-", "_")):
+        return f"{found} {removed}"
     return f"there is no option {found}{suggestion(found, sorted(known))}" if found else ""
 
 
@@ -827,7 +825,11 @@ def _unknown(given: Mapping[str, str]) -> list[str]:
     known = {setting.variable for setting in settings()} | CLIENT_VARIABLES
     known |= {setting.variable + "_FILE" for setting in settings() if setting.rule.secret}
     strange = sorted(name for name in given if name.startswith(PREFIX) and name not in known)
-    return [f"{name} is no setting of MOM{suggestion(name, sorted(known))}" for name in strange]
+    return [f"{name} {_no_setting(name.removeprefix(PREFIX).lower(), name, known)}" for name in strange]
+
+
+def _no_setting(name: str, word: str, known: Collection[str]) -> str:
+    return removed_settings.sentence(name) or f"is no setting of MOM{suggestion(word, sorted(known))}"
 
 
 def _type_name(row: "Field[Any]") -> str:

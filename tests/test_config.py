@@ -7,6 +7,7 @@ import pytest
 
 from broker_app import config
 from broker_app.base import roles
+from broker_app.base.removed_settings import REMOVED_SETTINGS
 from broker_app.base.shipped_files import REFLEX_FILES
 
 
@@ -41,6 +42,31 @@ def test_variables_are_read_by_type() -> None:
 def test_an_unknown_variable_is_refused_with_a_suggestion() -> None:
     assert refusal(MOM_PROT="1") == "MOM_PROT is no setting of MOM; did you mean MOM_PORT?"
     assert refusal(MOM_QQQQQQ="1") == "MOM_QQQQQQ is no setting of MOM"
+
+
+def test_a_setting_of_a_former_version_is_refused_with_what_replaces_it(tmp_path: Path) -> None:
+    detail = "is no longer a setting: it is a share of memory_bytes now; set that"
+    file = tmp_path / "zero.config"
+    file.write_text('/config/mom/outbox_bytes = "1MiB"\n')
+    assert refusal(MOM_OUTBOX_BYTES="1MiB") == f"MOM_OUTBOX_BYTES {detail}"
+    assert f"/config/mom/outbox_bytes: {detail}" in refusal(MOM_CONFIG_FILE=str(file))
+    assert config.unknown_option(["--outbox-bytes", "1"], ()) == f"--outbox-bytes {detail}"
+
+
+def test_no_setting_is_among_those_of_former_versions() -> None:
+    assert not {one.name for one in config.settings()} & REMOVED_SETTINGS.keys()
+
+
+def test_kinds_of_messages_share_the_memory_for_them() -> None:
+    def together(memory: config.Config) -> int:
+        return sum((
+            memory.body_bytes, memory.transient_bytes, memory.transactions_bytes, memory.blocked_bytes,
+            memory.reflex_bytes, memory.inbox_bytes, memory.histories * 160 * config.KIB,
+        ))  # fmt: skip
+
+    for memory_bytes in (8 * config.MIB, config.Config().memory_bytes, 10**11):
+        memory = config.Config(memory_bytes=memory_bytes)
+        assert 0.7 * memory_bytes < together(memory) <= memory_bytes
 
 
 def test_a_word_that_is_not_among_the_choices_is_refused_with_a_suggestion() -> None:

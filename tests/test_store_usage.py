@@ -52,14 +52,14 @@ def test_a_journal_of_its_own_shares_the_disk_of_its_data(tmp_path: Path) -> Non
     assert 0 < usage(replace(ALONE, data=tmp_path), bytes_on_disk=10**12) < 1
 
 
-def test_a_store_is_nearly_full_from_its_share_on_until_five_points_below(
+def test_a_store_is_nearly_full_from_eighty_percent_on_until_five_points_below(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
     journal, events = Journal(), EventLog(lambda: 0.0)
-    store = StoreUsage(replace(SHARED, store_warn=60), cast(Any, journal), events)
+    store = StoreUsage(SHARED, cast(Any, journal), events)
     found = []
-    for percent in (59, 60, 95, 56, 55, 54, 59, 61):
+    for percent in (79, 80, 95, 76, 75, 74, 79, 81):
         journal.use(percent)
         store.check()
         found.append(bool(store.nearly_full))
@@ -68,5 +68,5 @@ def test_a_store_is_nearly_full_from_its_share_on_until_five_points_below(
     begins, ends = (STORE, "journal", "nearly full", "NEARLY_FULL"), (STORE, "journal", "has space again", "")
     assert said == [begins, ends, begins]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]
-    assert "uses 60 % of its space" in caplog.text and "MOM_MAX_STORE_BYTES" not in caplog.text
+    assert "uses 80 % of its space" in caplog.text and "MOM_MAX_STORE_BYTES" not in caplog.text
     assert store.nearly_full == events.all()[0].detail

@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from broker_app.config import Config
+from broker_app.config import MAX_HEADER_BYTES, Config
 from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
 from broker_app.features.cluster.configuration import settings as cluster_settings
@@ -46,7 +46,7 @@ def make_cluster(
         address=cluster_settings.own_address(config, ports.cluster),
         brokers=cluster_settings.others(config, ports.cluster),
         secret=config.cluster_secret,
-        most_bytes=config.max_body_bytes + config.max_header_bytes,
+        most_bytes=config.max_body_bytes + MAX_HEADER_BYTES,
         must_be_equal=cluster_settings.must_be_equal(config),
         uris=addresses.uris,
         web=addresses.web,

@@ -17,10 +17,10 @@ def policies_of(policy: Policy) -> Policies:
 def limits_of(config: Config) -> Limits:
     """The limits of the core, from the settings."""
     return Limits(
-        memory_bytes=config.memory_bytes,
+        memory_bytes=config.body_bytes,
         subscriptions_per_peer=config.max_subscriptions,
-        transactions_per_peer=config.max_transactions,
-        bytes_per_transaction=config.max_transaction_bytes,
+        bytes_per_transaction=config.transactions_bytes // 4,
+        bytes_of_transactions=config.transactions_bytes,
         max_messages=config.max_messages,
         max_bytes=config.max_bytes,
         transient_bytes=config.transient_bytes,

@@ -20,7 +20,7 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
 from broker_app.base.task_supervisor import TaskSupervisor
-from broker_app.config import ALL_BRIDGES, Config, overridden
+from broker_app.config import Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
 from broker_app.engine import Engine
@@ -315,7 +315,7 @@ class Node:
         )
         if self.web_port is not None:
             registry.websocket_url = config.websocket_url(self.web_port)
-        statistics = Statistics(self.broker, config.name, VERSION, destinations=config.stats_destinations)
+        statistics = Statistics(self.broker, config.name, VERSION, destinations=config.histories)
         return Parts(
             config=config,
             engine=engine,
@@ -564,7 +564,7 @@ class Node:
         `about` are the facts, with the `version` of the configuration that followed, or None.
         """
         self._services.system_events.files_read(about, refused=refused)
-        if not refused and self._services.policy.config.reload_bridges == ALL_BRIDGES:
+        if not refused and self._services.policy.config.smash_reload:
             self._services.policy.restart_bridges(about["version"])
 
     def cluster_consoles(self) -> list[str]:

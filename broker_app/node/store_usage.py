@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from typing import Final
 
 from broker_app.config import Config
 from broker_app.journal.port import Journal
 from broker_app.telemetry.event_log import STORE, EventLog
 
-#: points below `store_warn` at which the report ends, so that it does not come and go with each message
-_BELOW: Final = 5
+#: percents at which the report begins, and ends, so that it does not come and go with each message
+_BEGINS, _ENDS = 80, 75
 
 
 class StoreUsage:
@@ -39,14 +38,14 @@ class StoreUsage:
 
     def check(self) -> None:
         """Note a change; called once a second."""
-        percent, warn = 100 * self.share(), self._config.store_warn
-        if percent >= warn and not self.nearly_full:
+        percent = 100 * self.share()
+        if percent >= _BEGINS and not self.nearly_full:
             self.nearly_full = (
                 f"the journal uses {percent:.0f} % of its space: consume or purge messages, or give it more, "
                 "or messages will be refused"
             )
             self._events.note(STORE, "journal", "nearly full", code="NEARLY_FULL", detail=self.nearly_full)
-        elif percent < warn - _BELOW and self.nearly_full:
+        elif percent < _ENDS and self.nearly_full:
             self.nearly_full = ""
             self._events.note(
                 STORE, "journal", "has space again", detail=f"the journal uses {percent:.0f} % of its space"

@@ -30,7 +30,6 @@ def make_files(config: Config, loop: asyncio.AbstractEventLoop) -> SegmentJourna
         segment_bytes=config.segment_bytes,
         retention_bytes=config.journal_retention_bytes,
         cursor_bytes=_cursor_bytes(config),
-        cursor_s=config.pipeline_retention_s,
         call_soon_threadsafe=loop.call_soon_threadsafe,
     )
 
@@ -46,7 +45,6 @@ def make_shared(
         segment_bytes=config.segment_bytes,
         retention_bytes=config.journal_retention_bytes,
         cursor_bytes=_cursor_bytes(config),
-        cursor_s=config.pipeline_retention_s,
         call_soon_threadsafe=call_soon_threadsafe,
         private=private_store(config),
     )

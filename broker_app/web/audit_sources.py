@@ -1,6 +1,6 @@
 """Sources of the audit log other than edits: operators' actions on the data plane, and console logins.
 
-And what gets out of it again: entries and versions that are older than the settings keep them.
+And what gets out of it again: entries and versions that are too old.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ LOGGED_IN, LOGIN_FAILED, LOGINS_FAIL = "logged in", "login failed", "logins fail
 #: failed logins a minute that have an entry each
 MAX_FAILED = 60
 _PRUNE_EVERY_S = 3600.0
+#: versions of the configuration that are kept
+_VERSIONS = 10_000
 
 
 async def keep(actions: OperatorActions, interval_s: float = 1.0) -> NoReturn:
@@ -77,7 +79,7 @@ def prune() -> None:
     try:
         while audit.prune(timezone.now() - timedelta(days=settings.MOM.audit_days)):
             pass
-        trim_history(settings.MOM.history_versions)
+        trim_history(_VERSIONS)
     except DatabaseError as error:
         log.warning("old entries of the audit log cannot be removed: %s", error)
 

@@ -13,6 +13,7 @@ from broker_app.features.bridge.bridge_errors import pause_s, suggested_wait_s
 from broker_app.features.bridge.inflight_window import FLIGHT_BYTES
 from broker_app.features.bridge.remote import Remote
 from broker_app.net.policy.destination_settings import Destinations, Own
+from broker_app.net.stomp.login import opening
 from broker_app.rules.rule import Rule
 from mom_client import Refused
 from tests.bridge.pair import QUICK, USERS, Pair, pair, receive, remote_of, until
@@ -241,13 +242,17 @@ async def test_a_body_that_is_too_large_there_costs_no_connection(
         assert [event["times"] for event in connected] == [1]
 
 
-async def test_too_many_headers_for_the_target_are_an_error_of_their_flow(tmp_path: Path) -> None:
+async def test_too_many_headers_for_the_target_are_an_error_of_their_flow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with (
-        small_node(tmp_path / "away", policy_of(users=USERS), name="away", max_headers=20) as away,
+        small_node(tmp_path / "away", policy_of(users=USERS), name="away") as away,
         small_node(tmp_path / "home", policy_of(users=USERS), name="home") as home,
         home.stomp("john") as john,
     ):
         both = Pair(home, away)
+        # John has logged in; the bridge has not.
+        monkeypatch.setattr(opening, "MAX_HEADERS", 20)
         await both.bridges(remote_of(away, dead_letter_after=2))
         await both.send(john, "orders", b"0", headers={f"h{number}": "x" for number in range(20)})
         await both.send(john, "orders", b"1")

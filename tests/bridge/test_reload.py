@@ -24,7 +24,7 @@ async def test_with_the_setting_all_bridges_reconnect_after_a_reload(tmp_path: P
     policy = policy_of(users=USERS)
     async with (
         small_node(tmp_path / "away", policy, name="away") as away,
-        small_node(tmp_path / "home", policy, name="home", reload_bridges="all") as home,
+        small_node(tmp_path / "home", policy, name="home", smash_reload=True) as home,
     ):
         both = Pair(home, away)
         await both.bridges(remote_of(away, "oslo"), remote_of(away, "rome"))

@@ -174,7 +174,7 @@ async def test_a_password_is_replaced_at_both_ends_while_messages_flow(
 async def test_with_one_watched_file_all_bridges_reconnect_as_in_smash(
     start_broker: StartBroker, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    original = '/config/mom += {"follow_files": "config-file", "reload_bridges": "all"}\n'
+    original = '/config/mom += {"smash_reload": true}\n'
     home = Home(tmp_path / "config", start_broker, original)
     port = broker.stomp_port
     first, second = connection("b1", port), connection("b2", port)

@@ -26,7 +26,7 @@ LARGE, MANY = 256 * 1024, 96
 @pytest.fixture
 async def broker() -> AsyncIterator[SmallBroker]:
     # Most bodies have to be read back.
-    async with small_broker(limits=Limits(window=4), outbox_bytes=64 * 1024) as running:
+    async with small_broker(limits=Limits(window=4), memory_bytes=4 * 1024 * 1024) as running:
         yield running
 
 

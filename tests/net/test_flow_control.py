@@ -67,7 +67,7 @@ async def test_receipts_of_a_full_queue_are_sent_when_there_is_space() -> None:
 
 async def test_a_producer_that_never_stops_is_throttled() -> None:
     limits = Limits(blocked_per_peer=64 * KIB, blocked_bytes=16 * MIB)
-    async with small_broker(limits=limits, inbox_bytes=64 * KIB) as broker:
+    async with small_broker(limits=limits) as broker:
         limit(broker, max_messages=10)
         producer = await broker.client()
         sent = 0

@@ -39,7 +39,7 @@ async def test_a_local_client_without_identity_has_to_log_in() -> None:
 
 
 async def test_a_local_client_that_reads_nothing_gets_no_more_than_fits() -> None:
-    async with small_broker(outbox_bytes=64 * 1024) as broker:
+    async with small_broker(memory_bytes=4 * 1024 * 1024) as broker:
         pipe = local.LocalPipe(broker.registry, ANNA)
         await pipe.send(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
         await pipe.send(b"SUBSCRIBE\nid:1\ndestination:/queue/big\n\n\0")

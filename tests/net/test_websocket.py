@@ -72,7 +72,7 @@ class Conversation:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[SmallBroker]:
-    async with small_broker(outbox_bytes=64 * 1024) as running:
+    async with small_broker(memory_bytes=4 * 1024 * 1024) as running:
         yield running
 
 

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import contextlib
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -162,7 +161,7 @@ def test_expired_entries_are_deleted_and_the_rest_verifies(
     audit.prune(timezone.now() + timedelta(days=1))
     audit_sources.write([OperatorAction(old.timestamp(), ANN, PURGED, "queues", "/queue/older", {})] * 3)
     audit_sources.write([OperatorAction(timezone.now().timestamp(), ANN, PURGED, "queues", "/queue/new", {})])
-    monkeypatch.setattr(settings, "MOM", replace(settings.MOM, history_versions=10))
+    monkeypatch.setattr(audit_sources, "_VERSIONS", 10)
     audit_sources.prune()
     assert [entry.key for entry in entries()] == ["/queue/new"]
     assert audit.verify().broken_at is None

@@ -55,9 +55,9 @@ def test_every_setting_is_shown_with_its_value_and_where_that_is_from(
     assert SECRET not in reply.content.decode()
     rows = {row.pop("name"): row for row in reply.json()["settings"]}
     assert {name: (rows[name]["value"], rows[name]["source"]) for name in
-            ("data", "credit", "lease", "ping", "admin_password", "allowed_hosts", "config_file")} == {
+            ("data", "credit", "lease", "drain", "admin_password", "allowed_hosts", "config_file")} == {
         "data": (str(tmp_path), "MOM_DATA"), "credit": (7, "zero.config:3"), "lease": (45, "broker mom"),
-        "ping": (20, "default"), "admin_password": ("********", "MOM_ADMIN_PASSWORD"),
+        "drain": (8, "default"), "admin_password": ("********", "MOM_ADMIN_PASSWORD"),
         "allowed_hosts": (["a.example"], "default"), "config_file": (None, "default"),
     }  # fmt: skip
     assert (rows["lease"]["reloadable"], rows["port"]["reloadable"]) == (True, False)

@@ -395,7 +395,7 @@ def hosts() -> dict[str, str]:
 
 
 def test_the_file_of_connections_may_be_the_only_one_that_is_followed(tmp_path: Path) -> None:
-    follower = Follower(tmp_path, follow_files="config-file")
+    follower = Follower(tmp_path, smash_reload=True)
     follower.write(BOTH_LINES + '@include "more.config"\n' + BRIDGE % ("b0", "zero"))
     follower.write('@include "inner.config"\n' + BRIDGE % ("b1", "one"), "brokers.config")
     follower.write(BRIDGE % ("b2", "two"), "inner.config")
@@ -430,7 +430,7 @@ def test_the_file_of_connections_may_be_the_only_one_that_is_followed(tmp_path: 
 def test_without_a_file_of_connections_the_error_names_both_required_lines(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    follower = Follower(tmp_path, follow_files="config-file")
+    follower = Follower(tmp_path, smash_reload=True)
     follower.write('@include "brokers.config"')
     follower.write(BRIDGE % ("b", "one"), "brokers.config")
     follower.watch.start()

@@ -89,7 +89,9 @@ async def site(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[
     site, stop = Site(), asyncio.Event()
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    config = Config(data=tmp_path, max_body_bytes=1_000_000, drain=1, ping=getattr(request, "param", 20.0))
+    config = Config(
+        data=tmp_path, max_body_bytes=1_000_000, drain=1, heartbeat_ms=getattr(request, "param", 10_000)
+    )
     serving = asyncio.create_task(serve(site, config, listener, stop))
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(HANDSHAKE)
@@ -235,7 +237,7 @@ async def test_an_old_handshake_is_refused_with_the_supported_version(
 # ---------------------------------------------------------------------- pings
 
 
-@pytest.mark.parametrize("site", [0.1], indirect=True)
+@pytest.mark.parametrize("site", [50], indirect=True)
 async def test_a_client_is_not_given_up_while_nothing_is_read_of_it(site: tuple[Site, Client]) -> None:
     """Its pongs lie in the socket, behind what is not read."""
     here, client = site
@@ -251,7 +253,7 @@ async def test_a_client_is_not_given_up_while_nothing_is_read_of_it(site: tuple[
     assert await here.wait_for(11) == b"onetwothree"
 
 
-@pytest.mark.parametrize("site", [0.1], indirect=True)
+@pytest.mark.parametrize("site", [50], indirect=True)
 async def test_a_client_that_answers_nothing_is_given_up(site: tuple[Site, Client]) -> None:
     await site[1].send(frame(b"one"))
     await site[0].ended.wait()

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 KEPT_S = 3600.0
 #: parts of all stages, and of one
 MAX_PARTS, MAX_PARTS_OF_STAGE = 20_000, 10_000
+#: bytes of all stages
+_MAX_BYTES = 4 * 1024**3
 _ROWS, _COMMIT, _NEW = ".rows", ".commit", ".new"
 
 
@@ -97,7 +99,9 @@ class StageStore:
     Methods that block for files say so, and may be called from any thread; the others belong to the event
     loop."""
 
-    def __init__(self, directory: Path, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, directory: Path, max_bytes: int = _MAX_BYTES, clock: Callable[[], float] = time.time
+    ) -> None:
         self._directory = directory
         self._max_bytes = max_bytes
         self._clock = clock
@@ -150,8 +154,8 @@ class StageStore:
         if total + size > self._max_bytes or self._bytes_of[owner.user] + size > self._max_bytes // 2:
             raise Refused(
                 "busy",
-                f"rows of {self._max_bytes} bytes of all users, or half of that of one, are staged "
-                "(MOM_MAX_STAGED_BYTES); commit some, and send it again",
+                f"rows of {self._max_bytes} bytes of all users, or half of that of one, are staged; "
+                "commit some, and send it again",
             )
         self._stages.setdefault(stage, _Stage(owner, self._clock())).writing.add(number)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker_app.config import Config
+from broker_app.config import MAX_HEADER_BYTES, MAX_HEADERS, Config
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_WAITING = 5_000
@@ -28,8 +28,8 @@ class RestLimits:
     #: any other body
     max_request_bytes: int = MIB
     #: application headers of a message, all together
-    max_header_bytes: int = 64 * KIB
-    max_headers: int = 128
+    max_header_bytes: int = MAX_HEADER_BYTES
+    max_headers: int = MAX_HEADERS
     #: messages of one receive, and receipts settled at once
     max_receive: int = 1_000
     max_wait_s: float = 60.0
@@ -63,8 +63,6 @@ class RestLimits:
         """The limits that follow from the settings of a node."""
         return cls(
             max_body_bytes=config.max_body_bytes,
-            max_header_bytes=config.max_header_bytes,
-            max_headers=config.max_headers,
             max_wait_s=config.max_wait,
             max_queue_wait_s=min(5.0, config.full_wait),
             default_lease_s=config.lease,

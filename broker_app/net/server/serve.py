@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 
 from broker_app.base.internal_errors import internal_errors
-from broker_app.config import Config
+from broker_app.config import MAX_HEADER_BYTES, Config
 from broker_app.net.rest.messages.fast_publish import FastPublish
 from broker_app.net.server.serve_http import HttpConnection, connection_type
 from broker_app.net.server.serve_websocket import websocket_type
@@ -41,11 +41,11 @@ async def serve(
         uvicorn.Config(
             app,
             loop="none",
-            http=connection_type(config.max_header_bytes, config.connect_timeout, direct, certificates),
+            http=connection_type(MAX_HEADER_BYTES, config.connect_timeout, direct, certificates),
             ws=websocket_type(certificates),
             ws_max_size=config.max_websocket_bytes,
-            ws_ping_interval=config.ping,
-            ws_ping_timeout=config.ping,
+            ws_ping_interval=config.ping_s,
+            ws_ping_timeout=config.ping_s,
             ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,

@@ -17,7 +17,7 @@ class BulkFeature(Feature):
     def __init__(self, parts: Parts, reflexes: Reflexes, *, shared: bool) -> None:
         self._limits = parts.rest.limits
         self._reflexes = reflexes
-        stages = StageStore(parts.config.data / "bulk", parts.config.max_staged_bytes)
+        stages = StageStore(parts.config.data / "bulk")
         self.commits = BatchCommits(parts.engine, stages, shared=shared)
 
     def endpoints(self) -> Handlers:

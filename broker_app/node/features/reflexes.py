@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from broker_app.config import MAX_HEADER_BYTES, MAX_HEADERS, MIB
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
@@ -15,6 +17,9 @@ from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.reflexes import Reflexes, Settings
 from broker_app.reflex.shipped.context import Context
 from broker_app.telemetry.component_health import Component, reflex_components
+
+#: memory of the process of one library
+_PROCESS_BYTES: Final = 512 * MIB
 
 
 class ReflexFeature(Feature):
@@ -28,8 +33,8 @@ class ReflexFeature(Feature):
         self.reflexes = Reflexes(
             engine,
             Context(config.name, config.data, parts.events, self._main_active),
-            ChangedHeaders(config.max_headers, config.max_header_bytes),
-            Settings(directory, config.reflex_memory, config.reflex_bytes),
+            ChangedHeaders(MAX_HEADERS, MAX_HEADER_BYTES),
+            Settings(directory, _PROCESS_BYTES, config.reflex_bytes),
             declarations,
         )
         engine.listeners.add(self.reflexes.on_events)

@@ -3,7 +3,7 @@
 A file counts as changed when its modification time, size or inode differs (not: is newer) and no longer
 changes. Contents are compared, too, so that touching a file reloads nothing.
 
-With the setting `follow_files` as "config-file", only the file that `configFile` names is followed, with its
+With the setting `smash_reload`, only the file that `configFile` names is followed, with its
 includes. The other files stay as they were read at the start.
 """
 
@@ -20,7 +20,7 @@ from threading import Event, Thread
 from django.db import DatabaseError, connection
 
 from broker_app import zero
-from broker_app.config import CONFIG_FILE, Config, words
+from broker_app.config import Config, words
 from broker_app.web.actions import FILE, Actor
 from broker_app.web.files.plan import carry_out, needing_restart, owner_of
 from broker_app.web.files.reloads import (
@@ -86,7 +86,7 @@ class FileWatcher:
     def __init__(self, path: Path, running: Config) -> None:
         self._path = path
         self._running = running
-        self._follows_all = running.follow_files != CONFIG_FILE
+        self._follows_all = not running.smash_reload
         self._owner = owner_of(running)
         self._files = _HeldFolder(zero.Folder(path.parent, owned=True))
         self.on_reload: Callable[[Reload], object] = _ignore
@@ -192,7 +192,7 @@ class FileWatcher:
         self._files.hold(loaded.looked_for.keys() - recheck)
         if name is None:
             detail = (
-                f"no file is followed: follow_files is {CONFIG_FILE}, and {_CONFIG_FILE_KEY} names none. "
+                f"no file is followed: smash_reload is set, and {_CONFIG_FILE_KEY} names none. "
                 "Put connections that may change into a separate file, which needs both lines: "
                 f'@include "brokers.config" and {_CONFIG_FILE_KEY} = "brokers.config"'
             )
@@ -260,7 +260,7 @@ class FileWatcher:
             "state": "refused" if self._errors else "read",
             "read": self._read_at,
             "restart": list(self._restart),
-            "follows": self._running.follow_files,
+            "follows": "all" if self._follows_all else "config-file",
             "config_file": self._config_file,
             "totals": dict(self._totals),
             "errors": [shown_error(error) for error in self._errors],

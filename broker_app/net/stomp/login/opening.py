@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from broker_app.base.refused import Refused
-from broker_app.config import Config
+from broker_app.config import MAX_HEADER_BYTES, MAX_HEADERS, Config
 from broker_app.core import commands as c
 from broker_app.core.model import ClientKey
 from broker_app.net.auth.login import Identity
@@ -40,11 +40,11 @@ _STOPPED = Refused("not-active", "the broker has stopped to serve; connect again
 
 def frame_limits(config: Config, *, is_known: bool) -> Limits:
     """The limits of the frames of a client, before and after it is known."""
-    head = config.max_header_bytes if is_known else min(config.max_header_bytes, LONGEST_CONNECT)
+    head = MAX_HEADER_BYTES if is_known else LONGEST_CONNECT
     return Limits(
         max_header_bytes=head,
         max_header_line=head,
-        max_headers=config.max_headers,
+        max_headers=MAX_HEADERS,
         max_body=config.max_body_bytes,
     )
 
