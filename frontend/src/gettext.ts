@@ -23,6 +23,7 @@ export function ngettext(one: string, many: string, count: number, values: Value
   return filled(text, { count: count.toLocaleString(language), ...values });
 }
 
-function filled(text: string, values: Values): string {
+/** The text with `{name}` replaced by the value of that name. */
+export function filled(text: string, values: Values): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }

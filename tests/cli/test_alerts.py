@@ -1,7 +1,7 @@
 """`mom alert`."""
 
 from broker_app.cli.base.failures import NOT_FOUND, USAGE
-from broker_app.telemetry.alerts.condition import CONDITIONS
+from broker_app.telemetry.alerts.conditions import CONDITIONS
 from tests.cli.conftest import Mom
 from tests.support.broker_process import BrokerProcess
 

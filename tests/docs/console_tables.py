@@ -33,6 +33,7 @@ from broker_app.telemetry import (
     system_topics,
 )
 from broker_app.telemetry.alerts import alert, condition
+from broker_app.telemetry.alerts.conditions import CONDITIONS
 
 FOLDER = Path(__file__).resolve().parents[2] / "frontend" / "src" / "generated"
 
@@ -62,6 +63,7 @@ def files() -> dict[Path, str]:
         "tables": (*_types(), *_of_destinations()),
         "messages": tuple(_of_messages()),
         "configuration": tuple(_of_configuration()),
+        "alerts": tuple(_of_alerts()),
     }
     head = "/** Written by `python -m tests.docs.generated`. */"
     return {FOLDER / f"{name}.ts": "\n\n".join((head, *parts)) + "\n" for name, parts in modules.items()}
@@ -75,7 +77,7 @@ def _types() -> Iterable[str]:
     yield _union("PlannedOperation", plan.PLANNED, "Operations with a dry run.")
     yield _union("SubscriptionState", _SUBSCRIPTION, "The state of a durable or shared subscription.")
     yield _union("PendingState", _PENDING, "The state of an original at a callback broker.")
-    yield _union("AlertCondition", condition.CONDITIONS, "The condition of an alert.")
+    yield _union("AlertCondition", CONDITIONS, "The condition of an alert.")
     yield _union("AlertState", alert.STATES, "The state of an alert.")
     yield _union("Severity", condition.SEVERITIES, "The severity of an alert.")
     yield _union("ComponentKind", component_health.TABLE, "The kind of a component whose health is known.")
@@ -128,6 +130,24 @@ def _of_configuration() -> Iterable[str]:
         [one.name for one in fields(Remote) if one.type in ("int", "float")],
         "The settings of a bridge that are numbers.",
     )
+
+
+def _of_alerts() -> Iterable[str]:
+    yield 'import { gettext } from "../gettext.ts";\nimport type { AlertCondition } from "./tables.ts";'
+    yield (
+        "/** What was found, and what if it failed, with words in braces. */\n"
+        "export interface AlertSentences {\n  found: string;\n  failed?: string;\n}"
+    )
+    rows = [f"  {json.dumps(name)}: {{ {_sentences(one)} }},\n" for name, one in CONDITIONS.items()]
+    yield (
+        "/** The sentences of alerts in the language of the page. */\n"
+        f"export const ALERT_SENTENCES: Record<AlertCondition, AlertSentences> = {{\n{''.join(rows)}}};"
+    )
+
+
+def _sentences(one: condition.Condition) -> str:
+    texts = {"found": one.sentence, "failed": one.failed}
+    return ", ".join(f"{key}: gettext({json.dumps(text)})" for key, text in texts.items() if text)
 
 
 def _union(name: str, values: Iterable[str], about: str) -> str:

@@ -15,6 +15,7 @@ from broker_app.net.policy.destination_settings import GLASSFISH, SETTINGS, Sett
 from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.header_names import HeaderName
+from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
 from pyspark_mom import options, sink_options
 from pyspark_mom.option_types import OptionTable
@@ -136,6 +137,21 @@ def cluster_settings() -> str:
     return "\n".join(["| setting | option | default | meaning |", "|---|---|---|---|", *rows])
 
 
+def alert_conditions() -> str:
+    """All conditions of alerts."""
+    rows = [
+        f"| `{name}` | {one.about} | {one.threshold:g} {one.unit} | {one.for_s:g} | {one.severity} |"
+        for name, one in CONDITIONS.items()
+    ]
+    return "\n".join(
+        [
+            "| rule and condition | fires when | `threshold` | `for_s` | `severity` |",
+            "|---|---|---|---|---|",
+            *rows,
+        ]
+    )
+
+
 def imq_names() -> str:
     """All names of GlassFish MQ for settings of brokers and clusters."""
     rows = [f"| `{row.name}` | {_imq_meaning(row)} | {_imq_note(row)} |" for row in NAMES.values()]
@@ -193,6 +209,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "settings": settings,
         "glassfish": glassfish,
         "headers": header_table,
+        "alerts": alert_conditions,
     },
     PIPELINE: {
         "source": partial(_options, options.NAMES),

@@ -103,7 +103,7 @@ async def test_a_webhook_gets_the_alert_as_json() -> None:
     assert (body["event"], body["broker"], body["alert"]["detail"]) == (
         "fired",
         "b1",
-        "the store is 81.5 % full",
+        "Store usage: 81.5 %",
     )
     assert body["link"] == "https://mom.example/console/?at=2027-01-15T08%3A00%3A00Z"
 
@@ -158,7 +158,7 @@ async def test_mail_contains_the_alert_and_a_link() -> None:
         await deliver(Target.of("mailto:ops@example.org"), TOLD, Queues(), post)
     letter = mail.letters[0]
     assert "From: mom@b1.example\r\nTo: ops@example.org\r\n" in letter
-    assert "Subject: [b1] critical: the store is 81.5 % full\r\n" in letter
+    assert "Subject: [b1] critical: Store usage: 81.5 %\r\n" in letter
     assert "look    https://mom.example/console/?at=" in letter
 
 

@@ -19,7 +19,7 @@ async def test_alerts_are_listed_acknowledged_and_silenced_for_a_while(rest: Res
     alert = await with_alert(rest)
     shown = (await rest.alice.get("/alerts")).json()
     assert [(row["subject"], row["state"]) for row in shown["items"]] == [("files", "firing")]
-    assert shown["items"][0]["detail"] == "configuration files were rejected: zero.config:3: no"
+    assert shown["items"][0]["detail"] == "Configuration files were rejected: zero.config:3: no"
     reply = await rest.alice.post(f"/alerts/{alert.id}/acknowledge", json={"reason": "on it"})
     assert (reply.json()["state"], reply.json()["by"], reply.json()["reason"]) == (
         "acknowledged",

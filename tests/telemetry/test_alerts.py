@@ -26,7 +26,6 @@ from broker_app.telemetry.alerts import (
     Violation,
 )
 from broker_app.telemetry.alerts.alert_state import CALM_S, MAX_ENDED, MAX_OF_RULE
-from broker_app.telemetry.alerts.condition import ConditionName
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.component_health import Component
@@ -200,7 +199,7 @@ async def test_what_fails_and_what_works_in_part_have_one_condition_each_whateve
     alert = Alert(
         "1", "failing", "failing", "critical", found.subject, 1, NOW, NOW, found.value, dict(found.facts)
     )
-    assert shown(alert)["detail"] == "callback erp is failing: the answer was 500"
+    assert shown(alert)["detail"] == "Callback erp is failing: the answer was 500"
     assert shown(alert)["page"] == "callbacks/one?name=erp"
 
 
@@ -268,7 +267,7 @@ async def test_dead_letters_that_come_are_counted_for_ten_minutes_and_those_of_b
 async def test_dead_letter_queues_that_were_deleted_take_no_place_of_new_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker_app.telemetry.alerts.conditions.MAX_GROWING", 2)
+    monkeypatch.setattr("broker_app.telemetry.alerts.growth.MAX_GROWING", 2)
     stage = Broken()
     producer = stage.client()
     await stage.look()
@@ -362,8 +361,8 @@ async def test_takeovers_suspects_and_ways_in_which_no_broker_is_found() -> None
         texts.append((shown(alert)["detail"], shown(alert)["page"]))
     assert texts == [
         ("b1 could not take over from b3: it is damaged", "cluster/"),
-        ("member b2 is suspect: suspect", "cluster/"),
-        ("brokers cannot be found by multicast 239.255.2.3:6155: no such device", "cluster/"),
+        ("Member b2 of the cluster is suspect: suspect", "cluster/"),
+        ("Brokers cannot be found by multicast 239.255.2.3:6155: no such device", "cluster/"),
     ]
 
 
@@ -395,12 +394,12 @@ async def test_links_of_a_cluster_that_are_down_or_refused_and_a_keeper_that_is_
         )
         texts.append((shown(alert)["detail"], shown(alert)["page"]))
     assert texts == [
-        ("broker b3 cannot be reached: no route to host", "cluster/"),
+        ("Broker b3 of the cluster cannot be reached: no route to host", "cluster/"),
         (
-            "broker b4 is not in one cluster with this one: autocreate.queue is false here and true there",
+            "Broker b4 is not in one cluster with this one: autocreate.queue is false here and true there",
             "cluster/",
         ),
-        ("changes of the configuration are refused: the keeper b3:7676 cannot be reached", "cluster/"),
+        ("Changes of the configuration are refused: the keeper b3:7676 cannot be reached", "cluster/"),
     ]
 
 
@@ -415,21 +414,21 @@ async def test_links_of_a_cluster_that_are_down_or_refused_and_a_keeper_that_is_
             "queues/one?name=a&tab=history&at=",
         ),
         ("dead-letters", "/queue/a.dead", 400, "a.dead grew by 400 in 10 min", "queues/one?name=a.dead"),
-        ("no-consumer", "/queue/a", 1, "a: 1 message waits, no consumer", "queues/one?name=a"),
+        ("no-consumer", "/queue/a", 1, "a: 1 message waits, no consumers", "queues/one?name=a"),
         (
             "bridge-stalled",
             "west",
             1204,
-            "bridge west is stalled: 1,204 messages wait",
+            "Bridge west is stalled: 1,204 messages wait",
             "bridges/one?name=west",
         ),
-        ("store", "store", 81.5, "the store is 81.5 % full", "?at=2027-01-15T08%3A00%3A00Z"),
+        ("store", "store", 81.5, "Store usage: 81.5 %", "?at=2027-01-15T08%3A00%3A00Z"),
         ("flapping", "ann@h", 12, "ann@h connected 12 times in 5 min", "connections/?user=ann"),
-        ("configuration", "files", 1, "configuration files were rejected: ", "configuration/files"),
+        ("configuration", "files", 1, "Configuration files were rejected", "configuration/files"),
     ],
 )
 def test_each_alert_has_a_sentence_and_a_page(
-    condition: ConditionName, subject: str, value: float, said: str, where: str
+    condition: str, subject: str, value: float, said: str, where: str
 ) -> None:
     alert = Alert("1", "r", condition, "warning", subject, 1, NOW, NOW, value)
     assert shown(alert)["detail"] == said

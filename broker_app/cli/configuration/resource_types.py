@@ -223,10 +223,7 @@ ALERT_RULES = ResourceType(
     "/alerts/rules",
     ("name", "condition", "threshold", "for_s", "severity", "pattern", "enabled", "notify", "origin"),
     {
-        "condition": Field(
-            "oldest, dead-letters, no-consumer, bridge-stalled, store, flapping, configuration, "
-            "failing, degraded, link-down, link-refused, keeper-away, takeover, suspect, discovery"
-        ),
+        "condition": Field("such as oldest or no-consumer; another one is refused with all that there are"),
         "threshold": Field("value from which the alert fires, in the unit of the condition", float),
         "for_s": Field("seconds the condition must hold before the alert fires", _seconds),
         "severity": Field("warning, or critical"),

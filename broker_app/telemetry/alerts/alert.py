@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from broker_app.telemetry.alerts.condition import ConditionName
-
 FIRING, ACKNOWLEDGED, SILENCED, ENDED = STATES = ("firing", "acknowledged", "silenced", "ended")
 #: of states in which something is still wrong
 OPEN: Final = (FIRING, ACKNOWLEDGED, SILENCED)
@@ -20,7 +18,7 @@ class Alert:
 
     id: str
     rule: str
-    condition: ConditionName
+    condition: str
     severity: str
     subject: str
     threshold: float

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, OPEN, SILENCED, Alert
-from broker_app.telemetry.alerts.conditions import Violation
+from broker_app.telemetry.alerts.condition import Violation
 from broker_app.telemetry.alerts.rule import AlertRule
 
 #: open alerts, of one rule and in all; of further ones only the number is reported

@@ -12,7 +12,8 @@ from typing import Final
 from broker_app.base.internal_errors import EventListeners, internal_errors
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.alert_state import AlertEvent, AlertState
-from broker_app.telemetry.alerts.conditions import ConditionChecks, Violation
+from broker_app.telemetry.alerts.checks import ConditionChecks
+from broker_app.telemetry.alerts.condition import Violation
 from broker_app.telemetry.alerts.rule import AlertRule
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from broker_app.base import wildcards
-from broker_app.telemetry.alerts.condition import CONDITIONS, ConditionName
-
-#: seconds over which dead letters are counted
-GROWTH_S: Final = 600
+from broker_app.telemetry.alerts.conditions import CONDITIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +18,7 @@ class AlertRule:
     match `pattern` (empty: all). `notify` are the targets of notifications (`notifications.target`)."""
 
     name: str
-    condition: ConditionName
+    condition: str
     threshold: float
     for_s: float
     severity: str

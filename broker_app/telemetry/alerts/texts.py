@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
+from broker_app.base import durations
 from broker_app.base.reply_types import Time, about, one_of
 from broker_app.base.times import rfc3339
 from broker_app.telemetry.alerts.alert import STATES, Alert
-from broker_app.telemetry.alerts.condition import CONDITIONS, SEVERITIES
+from broker_app.telemetry.alerts.condition import SEVERITIES
+from broker_app.telemetry.alerts.conditions import CONDITIONS
 
 
 class AlertStatus(TypedDict):
@@ -42,7 +44,7 @@ def shown(alert: Alert) -> AlertStatus:
         "severity": alert.severity,
         "subject": alert.subject,
         "state": alert.state,
-        "detail": CONDITIONS[alert.condition].sentence(alert),
+        "detail": sentence(alert),
         "value": alert.value,
         "threshold": alert.threshold,
         "facts": dict(alert.facts),
@@ -53,6 +55,32 @@ def shown(alert: Alert) -> AlertStatus:
         "reason": alert.reason,
         "until": _time(alert.until),
         "page": CONDITIONS[alert.condition].page(alert),
+    }
+
+
+def sentence(alert: Alert) -> str:
+    """What was found, in English. `frontend/src/view/alert.ts` makes it in the language of a page."""
+    condition, facts = CONDITIONS[alert.condition], alert.facts
+    chosen = condition.failed if condition.failed and facts.get("result") == "failed" else condition.sentence
+    reason = facts.get("reason") or facts.get("detail")
+    return chosen.format_map(words(alert)) + (f": {reason}" if reason else "")
+
+
+def words(alert: Alert) -> dict[str, str]:
+    """The words that sentences of conditions may have in braces."""
+    value, facts = alert.value, alert.facts
+    kind, _, name = alert.subject.partition("/")
+    error = f" ({facts['error']})" if facts.get("error") else ""
+    return {
+        "name": name if "kind" in facts else alert.subject.removeprefix("/queue/"),
+        "kind": kind.capitalize(),
+        "count": f"{value:,.0f}",
+        "percent": f"{value:g}",
+        "span": durations.in_words(value),
+        "waiting": "1 message waits" if value == 1 else f"{value:,.0f} messages wait",
+        "health": str(facts.get("health", alert.condition)),
+        "state": f"{facts.get('state', 'stalled')}{error}",
+        "taker": str(facts.get("taker", "")),
     }
 
 

@@ -18,7 +18,8 @@ from broker_app.net.rest.openapi.schemas import (
 )
 from broker_app.reflex import declaration
 from broker_app.reflex.patterns import MAX_PATTERN as MAX_REFLEX_PATTERN
-from broker_app.telemetry.alerts.condition import CONDITIONS, SEVERITIES
+from broker_app.telemetry.alerts.condition import SEVERITIES
+from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.web.resource_types import RESOURCE_TYPES, callbacks
 from broker_app.web.resource_types.alerts import MAX_PATTERN, MAX_SECONDS, MAX_TARGETS
 from broker_app.web.resource_types.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES

@@ -12,7 +12,8 @@ from django.utils.translation import gettext_lazy as translated
 
 from broker_app.base import durations
 from broker_app.base.refused import Refused
-from broker_app.telemetry.alerts.condition import CONDITIONS, SEVERITIES
+from broker_app.telemetry.alerts.condition import SEVERITIES
+from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.web.actions import ChangeResult, version_of
 from broker_app.web.console.base.edit_page import AddPage, EditPage

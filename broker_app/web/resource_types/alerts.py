@@ -14,7 +14,8 @@ from django.core.exceptions import ValidationError
 
 from broker_app.features.notifications.target import Target
 from broker_app.models import AlertRule
-from broker_app.telemetry.alerts.condition import CONDITIONS, SEVERITIES
+from broker_app.telemetry.alerts.condition import SEVERITIES
+from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.telemetry.alerts.rule import DEFAULT_RULES
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
