@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.features.cluster.report import ClusterReport
-from broker_app.node.cluster_notices import ClusterNotices
+from broker_app.node.features.cluster_notices import ClusterNotices
 from broker_app.telemetry.event_log import CLUSTER, EventLog
 from tests.support.clusters import a_report
 

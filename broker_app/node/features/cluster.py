@@ -27,8 +27,8 @@ from broker_app.net.rest.node.cluster_record import ClusterRecordEndpoints
 from broker_app.net.server.listeners import Ports
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.central_settings import CentralSettings, SettingsSource
-from broker_app.node.cluster_clients import ClusterClients
-from broker_app.node.cluster_member import (
+from broker_app.node.features.cluster_clients import ClusterClients
+from broker_app.node.features.cluster_member import (
     client_addresses,
     client_web,
     consoles,
@@ -36,8 +36,8 @@ from broker_app.node.cluster_member import (
     make_record,
     web_of,
 )
-from broker_app.node.cluster_notices import ClusterNotices
-from broker_app.node.enhanced_member import EnhancedMember
+from broker_app.node.features.cluster_notices import ClusterNotices
+from broker_app.node.features.enhanced_member import EnhancedMember
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.telemetry.component_health import Component, link_components
 from broker_app.telemetry.metrics.families import Collected

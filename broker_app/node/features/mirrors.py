@@ -12,7 +12,7 @@ from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.node.mirror_status import FailoverList, Mirrors
 from broker_app.net.rest.node.mirrors import MirrorEndpoints
 from broker_app.node.features.feature import Feature, Parts, Task
-from broker_app.node.mirror_notices import MirrorNotices
+from broker_app.node.features.mirror_notices import MirrorNotices
 from broker_app.telemetry.component_health import Component, mirror_component
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_mirrors

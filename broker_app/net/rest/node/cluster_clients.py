@@ -26,7 +26,7 @@ from broker_app.net.http.routing import Handlers
 
 
 class ClusterClients(Protocol):
-    """The clients of a broker in a cluster; `node.cluster_clients` has it."""
+    """The clients of a broker in a cluster; `node.features.cluster_clients` has it."""
 
     def lists(self) -> ListsReport: ...
     def clients(self) -> Iterator[ClientReport]: ...

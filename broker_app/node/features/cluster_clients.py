@@ -25,7 +25,7 @@ from broker_app.features.cluster.clients.client_reports import (
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.net.stomp.session import OPENED_EVENT, StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
-from broker_app.node.rebalancer import FAILOVER, Rebalancer, list_subscription
+from broker_app.node.features.rebalancer import FAILOVER, Rebalancer, list_subscription
 from broker_app.node.system_publisher import SystemPublisher
 from broker_app.telemetry.event_log import CLUSTER, EventLog
 
