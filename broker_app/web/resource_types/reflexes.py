@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db.models import Max
 
 from broker_app.core.destination import DEAD_SUFFIX
 from broker_app.models import Reflex
@@ -17,13 +16,13 @@ from broker_app.reflex import declaration
 from broker_app.reflex.declaration import ARRIVAL, DEFAULT_LIMIT_S, DELIVERY, Declaration
 from broker_app.reflex.libraries import library_loader
 from broker_app.reflex.shipped import table
+from broker_app.web.resource_types import positions
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields
 from mom_client.storeandforward import PREFIX
 
 MOST: Final = 1_000
 #: characters of the options, as JSON
 MAX_OPTIONS: Final = 50_000
-_STEP: Final = 10
 _NAME: Final = re.compile(r"[\w.-]{1,100}")
 _FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
     "kind": str,
@@ -63,26 +62,21 @@ class Reflexes(ResourceType):
             "comment": "",
         }
         if "position" not in spec:
-            defaults["position"] = before["position"] if before is not None else self._behind_all()
+            defaults["position"] = before["position"] if before is not None else positions.behind_all(Reflex)
         completed = {**defaults, **spec}
         return {name: completed[name] for name in _FIELDS if name in completed} | completed
 
     def with_positions(self, specs: Mapping[str, Spec]) -> dict[str, Spec]:
         """A reflex without a position follows the one before it."""
-        found, position = {}, 0
-        for name, spec in specs.items():
-            found[name] = {"position": position + _STEP, **spec}
-            if isinstance(found[name]["position"], int):
-                position = found[name]["position"]
-        return found
+        return positions.in_order(specs)
 
     def check(self, key: str, spec: Spec) -> None:
         if not _NAME.fullmatch(key):
             raise ValidationError("a reflex's name has 1 to 100 letters, digits, dots, underlines and dashes")
         check_fields(spec, _FIELDS)
         wrong = declaration.faults(spec)
-        if not -(2**31) <= spec["position"] < 2**31:
-            wrong["position"] = "must be between -2147483648 and 2147483647"
+        if not positions.LEAST <= spec["position"] <= positions.MOST:
+            wrong["position"] = positions.FAULT
         if len(spec["comment"]) > 1000:
             wrong["comment"] = "has more than 1,000 characters"
         if len(json.dumps(spec["options"])) > MAX_OPTIONS:
@@ -125,10 +119,6 @@ class Reflexes(ResourceType):
             yield f"deliveries of dead letters are not filtered, so it is never asked about {name}"
         elif spec["kind"] == DELIVERY and name.startswith(PREFIX):
             yield f"what bridges forward is filtered where it arrives, so it is never asked about {name}"
-
-    def _behind_all(self) -> int:
-        last = Reflex.objects.aggregate(last=Max("position"))["last"]
-        return _STEP if last is None else min(last + _STEP, 2**31 - 1)
 
 
 def _spec(row: Reflex) -> Spec:

@@ -8,16 +8,15 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
-from django.db.models import Max
 
 from broker_app.models import Rule
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
+from broker_app.web.resource_types import positions
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts, no_such
 from broker_app.web.resource_types.users import RESERVED
 
 MOST = 10_000
-_STEP = 10
 #: of users, and of groups: each looks for the nearest name there is
 _MAX_WARNINGS = 10
 _NAME = re.compile(r"[\w.-]{1,100}")
@@ -41,17 +40,12 @@ class Rules(ResourceType):
             "comment": "",
         }
         if "position" not in spec:
-            defaults["position"] = before["position"] if before is not None else self._behind_all()
+            defaults["position"] = before["position"] if before is not None else positions.behind_all(Rule)
         return {**defaults, **spec}
 
     def with_positions(self, specs: Mapping[str, Spec]) -> dict[str, Spec]:
         """A rule without a position follows the one before it."""
-        found, position = {}, 0
-        for name, spec in specs.items():
-            found[name] = {"position": position + _STEP, **spec}
-            if isinstance(found[name]["position"], int):
-                position = found[name]["position"]
-        return found
+        return positions.in_order(specs)
 
     def check(self, key: str, spec: Spec) -> None:
         if not _NAME.fullmatch(key):
@@ -61,8 +55,8 @@ class Rules(ResourceType):
             raise ValidationError({"effect": "must be allow or deny"})
         check_texts("users", spec["users"])
         check_texts("groups", spec["groups"])
-        if not -(2**31) <= spec["position"] < 2**31:
-            raise ValidationError({"position": "must be between -2147483648 and 2147483647"})
+        if not positions.LEAST <= spec["position"] <= positions.MOST:
+            raise ValidationError({"position": positions.FAULT})
         if len(spec["comment"]) > 1000:
             raise ValidationError({"comment": "has more than 1,000 characters"})
         try:
@@ -89,7 +83,3 @@ class Rules(ResourceType):
             known = {*there, *(RESERVED if one == "user" else ())} if named else set()
             missing = [name for name in named if name not in known]
             yield from (no_such(one, name, known) for name in missing[:_MAX_WARNINGS])
-
-    def _behind_all(self) -> int:
-        last = Rule.objects.aggregate(last=Max("position"))["last"]
-        return _STEP if last is None else min(last + _STEP, 2**31 - 1)
