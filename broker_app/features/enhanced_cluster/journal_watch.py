@@ -207,7 +207,7 @@ class JournalWatch:
             self._thread.join()
             self._thread = None
         while self._orders:
-            self._orders.popleft().done.set_exception(Refused("not-active", "this broker stops"))
+            self._orders.popleft().done.set_exception(_not_active())
 
     def close_stores(self) -> None:
         """Close the connections. Blocks."""
@@ -337,6 +337,8 @@ class JournalWatch:
             if report is None:
                 raise Refused("conflict", f"another broker has taken over {order.member} in this moment")
             order.done.set_result(report)
+        except Stopping:
+            order.done.set_exception(_not_active())
         except Exception as error:
             order.done.set_exception(error)
 
@@ -361,6 +363,10 @@ class JournalWatch:
                 seen_s=round(age_s, 1),
             )
         return note
+
+
+def _not_active() -> Refused:
+    return Refused("not-active", "this broker stops: give the order to another member")
 
 
 def _is_over(lease: LeaseState) -> bool:
