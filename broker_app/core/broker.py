@@ -46,6 +46,7 @@ from broker_app.core.storage.scheduler import Scheduler
 from broker_app.core.storage.sweeper import Sweeper
 from broker_app.core.storage.transfers import Transfers
 from broker_app.core.subscriptions import Subscriptions
+from broker_app.core.temporary_queues import TemporaryQueues
 from broker_app.core.topics.durable_subscriptions import DurableSubscriptions
 from broker_app.core.topics.histories import Histories
 from broker_app.core.topics.topic import Topics
@@ -100,8 +101,9 @@ class Broker:
         self.durables = DurableSubscriptions(
             turn, self.accounts, destinations, store, consumers, self.unsettled
         )
+        self.temporary_queues = TemporaryQueues(turn, self.accounts, destinations, store)
         self.subscriptions = Subscriptions(
-            *(turn, self.accounts, destinations, store, topic_delivery, consumers),
+            *(turn, self.accounts, destinations, store, self.temporary_queues, topic_delivery, consumers),
             *(self.unsettled, self.deliveries, self.histories, self.durables, half_open),
         )
         self.publisher = Publisher(
@@ -122,7 +124,7 @@ class Broker:
         self.subscriptions.on_begin += (self.admission.subscription_changed, self.interest.begin)
         self.subscriptions.on_end += (
             *(self.admission.subscription_changed, self.interest.end),
-            self.remote.consumer_left,
+            *(self.remote.consumer_left, self.temporary_queues.consumer_left),
         )
         self.subscriptions.on_credit.append(self.interest.credit_changed)
         self.forwarding = InboundForwarding(
@@ -161,6 +163,7 @@ class Broker:
                 self.admission.refuse_overdue,
                 self.subscriptions.check_slow_consumers,
                 self.destination_limits.check_shared,
+                self.temporary_queues.remove_overdue,
             ),
             self.cluster_usage,
         )
@@ -384,6 +387,7 @@ class Broker:
             self.sweeper,
             self.deliveries,
             self.subscriptions,
+            self.temporary_queues,
             self.admission,
             self._paced,
             self.destination_limits,

@@ -23,6 +23,9 @@ class Limits:
     subscriptions_per_peer: int = 10_000
     #: bytes of their ids, destinations and selectors
     subscription_bytes_per_peer: int = 1024 * 1024
+    #: the same for the link to another broker of a cluster, which subscribes for all its clients
+    subscriptions_per_link: int = 100_000
+    subscription_bytes_per_link: int = 32 * 1024 * 1024
     #: patterns in the selectors of one user that may read whole headers (`Selector.searches`)
     searches_per_user: int = 200
     #: subscriptions that replay history at a time
@@ -50,6 +53,8 @@ class Limits:
     dedup_ids_together: int = 2_000_000
     #: an automatically created queue without consumers and messages is deleted after this time; 0 is never
     idle_queue_ms: int = 120_000
+    #: how long the temporary queues of clients of another broker are kept while it is not linked
+    suspended_queue_ms: int = 60_000
     #: how long a message waits for room in a full queue before it is refused
     blocked_timeout_ms: int = 30_000
     #: bytes of all blocked messages (one peer may have half of it), and of one peer before it is throttled

@@ -13,7 +13,6 @@ from broker_app.core.delivery.deliveries import Deliveries
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destination import (
     DURABLE_PREFIX,
-    QUEUE,
     TEMP_QUEUE,
     TEMP_TOPIC,
     TOPIC,
@@ -28,7 +27,6 @@ from broker_app.core.outcome import (
     ConsumerJoined,
     ConsumerLeft,
     ConsumerSlow,
-    DestinationDeleted,
     SnapshotWanted,
 )
 from broker_app.core.policy import DestinationPolicy
@@ -37,6 +35,7 @@ from broker_app.core.remote.sync_queue import check_is_no_sync_queue
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.selector import Selector
 from broker_app.core.storage.message_store import MessageStore
+from broker_app.core.temporary_queues import TemporaryQueues
 from broker_app.core.topics.durable_subscriptions import DurableSubscriptions
 from broker_app.core.topics.histories import Histories
 from broker_app.core.topics.replay import NOW, parse_start
@@ -57,6 +56,7 @@ class Subscriptions:
         accounts: Accounts,
         destinations: Destinations,
         store: MessageStore,
+        temporary_queues: TemporaryQueues,
         topic_delivery: TopicDelivery,
         consumers: Consumers,
         unsettled: UnsettledDeliveries,
@@ -69,6 +69,7 @@ class Subscriptions:
         self._accounts = accounts
         self._destinations = destinations
         self._store = store
+        self._temporary_queues = temporary_queues
         self._topic_delivery = topic_delivery
         self.slow_consumers = topic_delivery.slow_consumers
         topic_delivery.on_overrun.append(self.end_overrun)
@@ -148,7 +149,7 @@ class Subscriptions:
     def check_subscribe(self, command: c.Subscribe) -> tuple[Subscription, Destination]:
         """A new subscription with valid terms, and its destination. Changes nothing."""
         peer = command.peer
-        self.check_subscribable(peer, command.id, command.address, command.selector)
+        self.check_subscribable(peer, command.id, command.address, command.selector, is_link=command.remote)
         self._check_credit(command.credit)
         destination = parse(command.address)
         if command.exclusive and not (destination.is_queue or command.name):
@@ -217,15 +218,16 @@ class Subscriptions:
             subscription.queue.consumers[subscription] = None
             self._topic_delivery.listen(subscription, destination)
 
-    def check_subscribable(self, peer: Peer, id: str, *texts: str) -> None:
+    def check_subscribable(self, peer: Peer, id: str, *texts: str, is_link: bool = False) -> None:
         """Refused when a connection cannot have another subscription, or has one with this id."""
         if id in peer.subscriptions:
             raise Refused("conflict", f"subscription id {id!r} is already in use on this connection")
-        most = self._turn.limits.subscriptions_per_peer
+        limits = self._turn.limits
+        most = limits.subscriptions_per_link if is_link else limits.subscriptions_per_peer
         if len(peer.subscriptions) >= most:
             raise Refused("too-many", f"a connection may have {most} subscriptions; end some first")
         used = peer.account.text_bytes if peer.account is not None else 0
-        most = self._turn.limits.subscription_bytes_per_peer
+        most = limits.subscription_bytes_per_link if is_link else limits.subscription_bytes_per_peer
         if used + len(id) + sum(map(len, texts)) > most:
             raise Refused(
                 "too-many",
@@ -275,18 +277,12 @@ class Subscriptions:
         address = destination.address
         check_is_no_sync_queue(address)
         if destination.kind == TEMP_QUEUE:
-            temporary = subscription.peer.temporary
-            if address in self._destinations.queues and address not in temporary:
-                raise Refused(
-                    "not-allowed",
-                    f"{address} belongs to another connection; only that connection can consume it",
-                )
-            temporary.add(address)
-        elif address not in self._destinations.queues:
-            self._destinations.check_creation(address)
-        queue = subscription.queue = self._destinations.queue(address, durable=destination.kind == QUEUE)
-        if destination.kind == TEMP_QUEUE:
-            queue.account = self._accounts.of(subscription.peer)
+            queue = self._temporary_queues.queue(subscription, address)
+        else:
+            if address not in self._destinations.queues:
+                self._destinations.check_creation(address)
+            queue = self._destinations.queue(address)
+        subscription.queue = queue
         if not subscription.remote:
             _check_number(queue.policy, address, len(queue.consumers))
         self._consumers.join(subscription)
@@ -497,20 +493,10 @@ class Subscriptions:
         if peer.subscriptions:
             return False
         self._unsettled.forget(peer)
-        for address in deadline.each(iter(list(peer.temporary))):
-            self._remove_temporary(address)
-            peer.temporary.discard(address)
-        if peer.temporary:
+        if not self._temporary_queues.end_all(peer):
             return False
         self._accounts.close(peer)
         return True
-
-    def _remove_temporary(self, address: str) -> None:
-        queue = self._destinations.queues.pop(address, None)
-        if queue is not None:
-            self._turn.counters["discarded"] += queue.depth
-            self._store.close_queue(queue)
-            self._turn.emit_destination(DestinationDeleted(address))
 
 
 def _consumers_of(peer: Peer, name: str) -> list[Subscription]:

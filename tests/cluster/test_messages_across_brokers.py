@@ -144,8 +144,8 @@ async def test_a_request_is_answered_across_brokers(three: Brokers) -> None:
                 )
                 await request.ack()
 
-    async with b3.stomp() as service, b1.stomp() as requester:
-        serving = asyncio.create_task(serve(service))
+    async with b3.stomp() as service, b1.stomp() as requester, asyncio.TaskGroup() as group:
+        serving = group.create_task(serve(service))  # an error of the service ends the test
         for number in range(20):
             reply = await requester.request("/queue/work", b"%d" % number, timeout_s=patient(10))
             assert reply.body == b"re: %d" % number

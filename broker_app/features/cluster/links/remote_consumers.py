@@ -23,8 +23,6 @@ from broker_app.features.cluster.report import InterestReport
 WINDOW_BYTES: Final = 32 * f.MIB
 #: credit of a subscription, at most
 MOST_CREDIT: Final = 20_000
-#: subscriptions of one other broker
-MOST_SUBSCRIPTIONS: Final = 100_000
 #: a message with fewer bytes counts as one with so many
 _LEAST_BYTES: Final = 512
 #: ids of messages to topics that are remembered, so that each crosses once though several filters match
@@ -80,8 +78,6 @@ class RemoteConsumers(InnerReceiver):
         """Begin a subscription. Raises Refused for one that no broker would ask for."""
         if frame.number in self._consumers:
             raise Refused("protocol-error", f"subscription {frame.number} began twice")
-        if len(self._consumers) >= MOST_SUBSCRIPTIONS:
-            raise Refused("too-many", f"a broker may have {MOST_SUBSCRIPTIONS} subscriptions")
         if is_reserved(frame.address.split("/", 2)[-1]):
             raise Refused("protocol-error", f"{frame.address} is of its own broker only")
         of_topic = frame.terms is None and is_topic(frame.address)
