@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -174,14 +175,20 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def server() -> Iterator[WebServer]:
+@contextmanager
+def web_server() -> Iterator[WebServer]:
     with WebServer(("127.0.0.1", 0), _Handler) as found:
         thread = threading.Thread(target=found.serve_forever, args=(0.01,))
         thread.start()
         yield found
         found.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    with web_server() as found:
+        yield found
 
 
 def test_the_file_comes_over_http_bounded_and_an_error_says_why(server: WebServer) -> None:

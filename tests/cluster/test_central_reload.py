@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import mom_client
 from broker_app.config import Config
 from broker_app.features.cluster.configuration.central_reload import compare
+from tests.cluster.test_central_file import WebServer, web_server
 from tests.cluster.test_failover_of_clients import linked
 from tests.support.awaiting import becomes
 from tests.support.node_process import NodeProcess, Nodes
@@ -43,6 +47,12 @@ def test_values_that_can_be_replaced_are_and_others_are_named_with_both() -> Non
     assert used.port == 8001, "what no central file has said stays"
     again = compare(used, read)
     assert (again.applied, [one.name for one in again.refused]) == ([], ["cluster_transport"])
+
+
+@pytest.fixture
+def central() -> Iterator[WebServer]:
+    with web_server() as found:
+        yield found
 
 
 class Plant:
@@ -118,3 +128,26 @@ async def test_an_order_at_one_broker_reaches_all(nodes: Nodes, tmp_path: Path) 
     told = await reloaded(b1)
     assert (told["status"], "did you mean max_messages?" in told["detail"]) == (409, True)
     assert await accepts(b1), "what a file that cannot be used has said is not used"
+
+
+async def test_an_order_reads_a_file_over_http_again_and_an_error_of_the_server_changes_nothing(
+    nodes: Nodes, central: WebServer
+) -> None:
+    central.body = "max_messages=1\nfull_wait=0.1\n"
+    (port,) = reserve_ports(1)
+    b1 = nodes.node("b1", cluster_port=port, cluster_secret=SECRET, cluster_url=central.url)
+    b1.start()
+    assert [await accepts(b1), await accepts(b1)] == [True, False]
+
+    central.body = "max_messages=2\nfull_wait=0.1\n"
+    (done,) = (await reloaded(b1))["brokers"]
+    assert done["applied"] == [{"property": "max_messages", "running": "1", "file": "2"}]
+    assert [await accepts(b1), await accepts(b1)] == [True, False]
+
+    central.status = 503
+    told = await reloaded(b1)
+    assert (told["status"], "the server answers 503" in told["detail"]) == (409, True)
+    central.status, central.body = 200, "max_messages=3\n" + "#" * 60_000
+    told = await reloaded(b1)
+    assert (told["status"], "is longer than 60,000 bytes" in told["detail"]) == (409, True)
+    assert not await accepts(b1)
