@@ -16,6 +16,18 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, Self
 
+from .channel_errors import (
+    DB_BUFFER_SMALL,
+    DB_KEYEMPTY,
+    DB_NOSERVER,
+    DB_REP_UNAVAIL,
+    DB_TIMEOUT,
+    EINVAL,
+    ChannelClosed,
+    ChannelError,
+    error_of,
+)
+from .channel_parts import Part, joined, parts_of
 from .client import Client, connect
 from .errors import ClientError, ConnectionLost, Refused
 from .message import Message
@@ -45,8 +57,6 @@ MASTER: Final = "$master"
 DEFAULT_TIMEOUT_S: Final = 5.0
 #: the longest time of a channel: 32 bits of microseconds
 MAX_TIMEOUT_S: Final = 4_294.0
-MAX_PARTS: Final = 1_000
-MAX_BYTES: Final = 64 * 1024 * 1024
 #: calls of one environment that its handler works on at a time: as many as a broker gives to one handler
 MAX_CALLS: Final = 64
 #: seconds beyond its own time in which the broker must have answered a request
@@ -54,70 +64,7 @@ _MARGIN_S: Final = 5.0
 #: a subscription to it is a handler, which must answer
 REQUESTS: Final = "/topic/$channel.requests"
 
-Part = bytes | bytearray | memoryview
 Handler = Callable[[Any, list[bytes], bool], Any]
-
-
-class ChannelError(ClientError):
-    """Base of the errors of channels; `code` is the name in Berkeley DB."""
-
-    code = ""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(f"{self.code}: {detail}")
-        self.detail = detail
-
-
-class EINVAL(ChannelError):
-    """A call that is never allowed: an unknown site, a channel before the start, a second answer."""
-
-    code = "EINVAL"
-
-
-class ChannelClosed(EINVAL):
-    """The channel was closed."""
-
-
-class DB_REP_UNAVAIL(ChannelError):
-    """The site cannot be reached, or there is no master now. A request may have been carried out: its
-    outcome is unknown."""
-
-    code = "DB_REP_UNAVAIL"
-
-
-class DB_NOSERVER(ChannelError):
-    """The site has no handler."""
-
-    code = "DB_NOSERVER"
-
-
-class DB_TIMEOUT(ChannelError, TimeoutError):
-    """No answer came in time. The request may have been carried out."""
-
-    code = "DB_TIMEOUT"
-
-
-class DB_KEYEMPTY(ChannelError):
-    """The handler returned without an answer."""
-
-    code = "DB_KEYEMPTY"
-
-
-class DB_BUFFER_SMALL(ChannelError):
-    """The answer has several parts, and one was asked for (`multiple`)."""
-
-    code = "DB_BUFFER_SMALL"
-
-
-#: by the status of an answer, and the code of a refusal
-_ERRORS: Final[dict[str, type[ChannelError]]] = {
-    "invalid": EINVAL,
-    "rep-unavail": DB_REP_UNAVAIL,
-    "noserver": DB_NOSERVER,
-    "timeout": DB_TIMEOUT,
-    "keyempty": DB_KEYEMPTY,
-    "buffer-small": DB_BUFFER_SMALL,
-}
 
 
 def environment(
@@ -233,7 +180,7 @@ class Environment:
         self, site: str, parts: Iterable[Part], headers: dict[str, str]
     ) -> "asyncio.Future[None]":
         """Send a message, once there is room. Returns its confirmation to come."""
-        body, lengths = _joined(parts)
+        body, lengths = joined(parts)
         try:
             await self._client.requests.wait_writable()
             return self._client.send_nowait(
@@ -246,7 +193,7 @@ class Environment:
         try:
             await confirmation
         except Refused as refused:
-            raise _error(refused.code, refused.detail) from None
+            raise error_of(refused.code, refused.detail) from None
         except ConnectionLost as lost:
             raise DB_REP_UNAVAIL(str(lost)) from None
 
@@ -260,7 +207,7 @@ class Environment:
         multiple: bool,
     ) -> list[bytes]:
         """The answer to a request, which is in `pending` while it waits."""
-        body, lengths = _joined(parts)
+        body, lengths = joined(parts)
         headers = {
             "parts": lengths,
             "timeout-ms": str(round(timeout_s * 1000)),
@@ -277,7 +224,7 @@ class Environment:
         try:
             answer = await reply
         except Refused as refused:
-            raise _error(refused.code, refused.detail) from None
+            raise error_of(refused.code, refused.detail) from None
         except ConnectionLost as lost:
             raise DB_REP_UNAVAIL(f"the outcome is unknown: {lost}") from None
         finally:
@@ -286,8 +233,8 @@ class Environment:
             requests.forget(id)
         status = answer.headers.get("channel-status", "ok")
         if status != "ok":
-            raise _error(status, answer.headers.get("reason") or f"the request to {site} failed")
-        return _parts(answer)
+            raise error_of(status, answer.headers.get("reason") or f"the request to {site} failed")
+        return parts_of(answer.body, answer.headers.get("parts"))
 
     # ------------------------------------------------------------------ calls
 
@@ -314,7 +261,7 @@ class Environment:
         need_response = message.headers.get("need-response") == "true"
         channel = ResponseChannel(self, message, need_response)
         try:
-            parts = _parts(message)
+            parts = parts_of(message.body, message.headers.get("parts"))
             if self._in_thread:
                 in_thread = ThreadChannel(channel, asyncio.get_running_loop())
                 await asyncio.to_thread(handler, in_thread, parts, need_response)
@@ -333,13 +280,13 @@ class Environment:
         headers = {"channel-call": call.headers.get("channel-call", "")}
         if parts is None:
             headers["channel-status"] = "keyempty"
-        body, headers["parts"] = _joined(parts or ())
+        body, headers["parts"] = joined(parts or ())
         try:
             await self._client.send(
                 "/channel/$answer", body, persistent=False, confirm="," in headers["parts"], headers=headers
             )
         except Refused as refused:
-            raise _error(refused.code, refused.detail) from None
+            raise error_of(refused.code, refused.detail) from None
         except ConnectionLost as lost:
             raise DB_REP_UNAVAIL(str(lost)) from None
 
@@ -474,32 +421,3 @@ def _time_out(reply: "asyncio.Future[Any]", site: str) -> None:
 def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
-
-
-def _joined(parts: Iterable[Part]) -> tuple[bytes, str]:
-    """The body of a message with these parts, and their lengths. Raises EINVAL beyond the limits."""
-    all_parts = list(parts)
-    if len(all_parts) > MAX_PARTS:
-        raise EINVAL(f"a message may have {MAX_PARTS} parts, not {len(all_parts)}")
-    lengths = list(map(len, all_parts))
-    if sum(lengths) > MAX_BYTES:
-        raise EINVAL(f"a message may have {MAX_BYTES} bytes, not {sum(lengths)}")
-    return b"".join(all_parts), ",".join(map(str, lengths))
-
-
-def _parts(message: Message) -> list[bytes]:
-    """The parts of a message."""
-    given = message.headers.get("parts")
-    if given is None:
-        return [message.body]
-    body, found, at = message.body, [], 0
-    for length in given.split(",") if given else ():
-        found.append(body[at : at + int(length)])
-        at += int(length)
-    return found
-
-
-def _error(code: str, detail: str) -> ClientError:
-    """The exception for a status, or for a refusal."""
-    kind = _ERRORS.get(code)
-    return kind(detail) if kind is not None else Refused(code, detail)

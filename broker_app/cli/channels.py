@@ -30,8 +30,8 @@ app = typer.Typer(
 )
 
 _COLUMNS = (
-    "name", "is_here", "is_master", "linked", "handlers", "in_flight", "sent", "received", "round_trip_ms",
-    "dropped", "failed",
+    "name", "is_here", "is_master", "linked", "handlers", "functions", "in_flight", "sent", "received",
+    "round_trip_ms", "dropped", "failed",
 )  # fmt: skip
 _BY_REASON = ("dropped", "failed")
 _CALL = ("from", "need_response", "parts")
@@ -57,6 +57,7 @@ def list_sites(
 ) -> None:
     """List the sites: which one is the master, which are linked, how many handlers each has.
 
+    `functions` are the handlers of this site that are reflexes of its broker (`mom reflex ls`).
     `dropped` is what came from a site and reached no application, `failed` are requests to it, both with the
     reasons; `round_trip_ms` is the average time of the latest answers.
     """

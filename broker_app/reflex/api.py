@@ -16,6 +16,7 @@ A function decides about one thing at a time:
 | registration | registration, options | a verdict, with marks |
 | deregistration | registration, options | nothing |
 | service | message, answer, options | nothing, the body of the answer, or a refusal |
+| channel | channel, parts, need_response, options | nothing: `channel.send_msg(parts)` answers |
 
 `options` is what the declaration has under that name; a function that does not need it leaves it out. Instead
 of a verdict, `True`, 1 and `None` accept, `False` and 0 refuse.

@@ -20,7 +20,7 @@ from broker_app.reflex.declaration import REFUSE as REFUSE_ON_FAILURE
 from broker_app.reflex.libraries import wire
 from broker_app.reflex.libraries.library_client import Failure, LibraryClient, Request
 from broker_app.reflex.statistics import DeclarationStatistics
-from broker_app.reflex.subject import MessageSubject, Subject
+from broker_app.reflex.subject import Called, MessageSubject, Subject
 
 #: the reason that senders get for a function that failed; operators see more in the log
 FAILED = "it failed; the log of the broker has the details"
@@ -122,9 +122,13 @@ class ProcessStep(Step):
         failure = self.call(subject, lambda result: done(self._decision(result)))
         return self._decision(failure) if failure is not None else None
 
-    def call(self, subject: Subject, done: Callable[[wire.Result | Failure], None]) -> Failure | None:
-        """Call the function; returns the failure if it is not called."""
-        return self.client.call(Request(self.number, subject, self.declaration.time_limit_s, done))
+    def call(
+        self, subject: Called, done: Callable[[wire.Result | Failure], None], *, once: bool = False
+    ) -> Failure | None:
+        """Call the function, perhaps again if its process ends, unless `once`; returns the failure if it is
+        not called."""
+        limit_s = self.declaration.time_limit_s
+        return self.client.call(Request(self.number, subject, limit_s, done, once=once))
 
     def _decision(self, result: wire.Result | Failure) -> Decision:
         if isinstance(result, Failure):

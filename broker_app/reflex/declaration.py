@@ -10,8 +10,8 @@ from typing import Any, Final
 from broker_app.reflex import patterns
 from broker_app.reflex.patterns import Pattern, ServicePattern
 
-REGISTRATION, DEREGISTRATION, ARRIVAL, DELIVERY, SERVICE = KINDS = (
-    *("registration", "deregistration", "arrival", "delivery", "service"),
+REGISTRATION, DEREGISTRATION, ARRIVAL, DELIVERY, SERVICE, CHANNEL = KINDS = (
+    *("registration", "deregistration", "arrival", "delivery", "service", "channel"),
 )
 #: kinds whose events are matched
 OF_MESSAGES: Final = (ARRIVAL, DELIVERY, SERVICE)
@@ -55,6 +55,8 @@ def faults(spec: Mapping[str, Any]) -> dict[str, str]:
         found["kind"] = f"must be one of {', '.join(KINDS)}" + (f"; did you mean {near[0]}?" if near else "")
     if spec["on_failure"] not in ON_FAILURE:
         found["on_failure"] = f"must be {REFUSE} or {ACCEPT}"
+    elif kind == CHANNEL and spec["on_failure"] != REFUSE:
+        found["on_failure"] = f"must be {REFUSE}: a request whose function fails has no answer"
     if not LEAST_LIMIT_S <= spec["time_limit_s"] <= MOST_LIMIT_S:
         found["time_limit_s"] = f"must be from {LEAST_LIMIT_S:g} to {MOST_LIMIT_S:g} seconds"
     for name in ("library", "function"):
@@ -79,6 +81,8 @@ def _wrong_service(kind: str, service: str) -> str:
     try:
         if kind not in OF_MESSAGES:
             patterns.check(service)
+            if kind == CHANNEL and not Pattern(service).is_everything:
+                return "must be *: a handler of channels gets the calls of all sites"
             return ""
         pattern = ServicePattern(service)
     except ValueError as error:

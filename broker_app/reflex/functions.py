@@ -10,11 +10,14 @@ from typing import Any
 import pluggy
 
 from broker_app.reflex.api import ACCEPT, GROUP, Answer, Function, Hooks, Verdict, refuse
-from broker_app.reflex.declaration import DEREGISTRATION, SERVICE
+from broker_app.reflex.channel_call import ChannelCall, Handled
+from broker_app.reflex.declaration import CHANNEL, DEREGISTRATION, SERVICE
 
 Options = Mapping[str, Any]
-#: called with a message or registration, and the options
-Bound = Callable[[Any, Options], "Verdict | Answer"]
+#: called with a message, registration or call of a channel, and the options
+Bound = Callable[[Any, Options], "Verdict | Answer | Handled"]
+#: channel, parts, need_response, and the options
+_LEAST_OF_CHANNEL, _MOST_OF_CHANNEL = 3, 4
 _RETURNED_0 = "it was refused"
 
 
@@ -58,6 +61,8 @@ def _public(module: ModuleType | object) -> dict[str, Function]:
 
 def bound(kind: str, function: Function) -> Bound:
     """The function, called with as many arguments as it takes. Raises TypeError if it takes others."""
+    if kind == CHANNEL:
+        return _bound_handler(function)
     most = 3 if kind == SERVICE else 2
     count = _arguments(function, most)
     if kind == SERVICE:
@@ -88,18 +93,36 @@ def _bound_service(function: Function, count: int) -> Bound:
     return call
 
 
-def _arguments(function: Function, most: int) -> int:
+def _bound_handler(function: Function) -> Bound:
+    if inspect.iscoroutinefunction(function):
+        raise TypeError(f"{function!r} is a coroutine function; a handler within the broker is a plain one")
+    count = _arguments(function, _MOST_OF_CHANNEL, _LEAST_OF_CHANNEL)
+
+    def call(given: ChannelCall, options: Options) -> Handled:
+        arguments = (*given, options)[:count]
+        try:
+            function(*arguments)
+        except Exception as error:  # what it has sent before counts
+            return Handled(given.channel, error)
+        finally:
+            given.channel.end()
+        return Handled(given.channel, None)
+
+    return call
+
+
+def _arguments(function: Function, most: int, least: int = 1) -> int:
     """The number of positional arguments that a function takes, up to `most`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # of a built-in function
-        return 1
+        return least
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return most
     positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     needed = sum(one.default is one.empty for one in positional)
-    if not positional or needed > most:
-        raise TypeError(f"{function!r} takes {needed} arguments; it must take 1 to {most}")
+    if len(positional) < least or needed > most:
+        raise TypeError(f"{function!r} takes {needed} arguments; it must take {least} to {most}")
     return min(most, len(positional))
 
 

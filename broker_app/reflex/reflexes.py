@@ -23,6 +23,7 @@ from broker_app.reflex.chain import (
 from broker_app.reflex.chains import NONE, MessageChains, RegistrationChains, Steps, type_of
 from broker_app.reflex.declaration import (
     ARRIVAL,
+    CHANNEL,
     DELIVERY,
     DEREGISTRATION,
     REGISTRATION,
@@ -88,6 +89,8 @@ class Reflexes:
         self._chains: dict[str, MessageChains]
         self._registrations: dict[str, RegistrationChains]
         self._failed_libraries: set[str] = set()
+        #: called with the functions that are handlers of message channels, when they have changed
+        self.use_handlers: Callable[[Sequence[ProcessStep]], None] = lambda steps: None
         self._use([])
 
     # ------------------------------------------------------------------ configuration
@@ -122,6 +125,9 @@ class Reflexes:
             if step.declaration.kind == DELIVERY and step.declaration.function == delete_copy.__name__
         )
         self._use_services([step for step in steps if step.declaration.kind == SERVICE])
+        self.use_handlers(
+            [step for step in steps if step.declaration.kind == CHANNEL and isinstance(step, ProcessStep)]
+        )
 
     def _install(self) -> None:
         """Be asked by the engine while there is something to ask, or to continue."""
@@ -316,6 +322,7 @@ class Reflexes:
         for _, consumer in self._services.values():
             consumer.stop()
         self._services.clear()
+        self.use_handlers(())
         await self._copies.stop()
         await self._registry.stop()
 

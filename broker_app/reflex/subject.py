@@ -1,6 +1,8 @@
-"""The subject of a decision: a message on its way, or a registration."""
+"""The subject of a call: a message on its way or a registration, to decide about, or a call of a channel."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from broker_app.core import header_block
 from broker_app.core.message import Envelope
@@ -10,6 +12,17 @@ from broker_app.reflex.registration import Registration
 
 #: bytes that a call takes in addition to header block and body
 CALL_BYTES = 100
+
+
+class Called(Protocol):
+    """The subject of a call of a function of a process."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of a call."""
+
+    def call(self, id: int, function: int) -> wire.Call:
+        """The call of a function of a process."""
 
 
 class MessageSubject:
@@ -98,4 +111,24 @@ class RegistrationSubject:
         return wire.Call(id, function, registration=facts)
 
 
+class ChannelSubject:
+    """A call of a message channel, from a site."""
+
+    __slots__ = ("body", "facts")
+
+    def __init__(self, body: bytes, facts: wire.ChannelFacts) -> None:
+        self.body = body
+        self.facts = facts
+
+    @property
+    def size(self) -> int:
+        """Bytes of a call."""
+        return CALL_BYTES + len(self.body) + len(self.facts.lengths or "")
+
+    def call(self, id: int, function: int) -> wire.Call:
+        """The call of a function of a process."""
+        return wire.Call(id, function, body=self.body, channel=self.facts)
+
+
+#: of a decision
 Subject = MessageSubject | RegistrationSubject

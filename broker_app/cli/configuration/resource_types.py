@@ -203,7 +203,7 @@ REFLEXES = ResourceType(
     "/reflexes",
     ("name", "kind", "service", "event", "library", "function", "health", "state", "origin"),
     {
-        "kind": Field("arrival (default), delivery, registration, deregistration, or service"),
+        "kind": Field("arrival (default), delivery, registration, deregistration, service, or channel"),
         "service": Field("queue, /topic/NAME, or pattern such as orders.>; * is everything"),
         "event": Field("pattern of the header type; * is everything"),
         "library": Field("library with the function: mom, mom-schema, or a plug-in"),

@@ -1,6 +1,6 @@
 """Message channels of this site: what its applications send to sites, and what its handlers are given.
 
-application ──► Channels ──(own site)──► Handlers ──► a handler's connection
+application ──► Channels ──(own site)──► Handlers ──► a handler's connection, or a function
                     └──link──► Channels of the other site ──► Handlers there
 """
 
@@ -15,8 +15,8 @@ from broker_app.base.refused import Refused
 from broker_app.core.model import Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.features.channels.content import Answer, Content, checked
-from broker_app.features.channels.handlers import REQUESTS, Call, Handlers
-from broker_app.features.channels.publisher import Publisher
+from broker_app.features.channels.handlers import REQUESTS, Call, Handler, Handlers
+from broker_app.features.channels.publisher import ClientHandler, Publisher
 from broker_app.features.channels.report import ChannelReport, SiteReport
 from broker_app.features.channels.requests import MAX_TIMEOUT_MS, Answered, Request, Requests
 from broker_app.features.channels.sites import Sites
@@ -67,6 +67,9 @@ class Channels:
         self.sites = Sites(site)
         self.publisher = Publisher(engine)
         self._handlers = Handlers()
+        self._clients: dict[Subscription, ClientHandler] = {}
+        #: the names of the functions that are handlers
+        self.functions: list[str] = []
         self._requests = Requests(self._ended)
         self._counts: defaultdict[str, _Counts] = defaultdict(_Counts)
         engine.broker.subscriptions.on_begin.append(self._subscribed)
@@ -147,9 +150,9 @@ class Channels:
         counts = self._counts[site]
         counts.received += 1
         try:
-            self.publisher.call(self._handlers.next(), "", site, content)
-        except Refused:
-            counts.dropped[NOSERVER] += 1
+            self._handlers.next().call("", site, content, multiple=False)
+        except Refused as refused:
+            counts.dropped[NOSERVER if refused.code == NOSERVER else BUSY] += 1
 
     def _take_request(
         self, site: str, content: Content, timeout_ms: int, answered: Answered, *, multiple: bool
@@ -157,19 +160,34 @@ class Channels:
         """Hand a request from a site to a handler here. Raises Refused."""
         self._counts[site].received += 1
         handler, id = self._handlers.begin(timeout_ms, answered, multiple=multiple)
-        self.publisher.call(handler, id, site, content)
+        handler.call(id, site, content, multiple=multiple)
+
+    def end_call(self, id: str, answer: Answer) -> None:
+        """Take the answer of a function."""
+        if not self._handlers.answer(id, answer):
+            self._counts[self.sites.own].dropped[LATE] += 1
 
     def _subscribed(self, subscription: Subscription) -> None:
         if subscription.address == REQUESTS and subscription.queue.named is None:
-            self._handlers.add(subscription)
-            self._send_handlers()
+            handler = self._clients[subscription] = ClientHandler(subscription, self.publisher)
+            self.add(handler)
 
     def _unsubscribed(self, subscription: Subscription) -> None:
-        if subscription.address == REQUESTS and subscription.queue.named is None:
-            left = self._handlers.remove(subscription)
-            self._send_handlers()
-            if left:  # the core is in the middle of a change
-                asyncio.get_running_loop().call_soon(_fail, left)
+        handler = self._clients.pop(subscription, None)
+        if handler is not None:
+            self.remove(handler)
+
+    def add(self, handler: Handler) -> None:
+        """Add a handler at this site."""
+        self._handlers.add(handler)
+        self._send_handlers()
+
+    def remove(self, handler: Handler) -> None:
+        """Remove a handler; the requests that it works on fail."""
+        left = self._handlers.remove(handler)
+        self._send_handlers()
+        if left:  # the core may be in the middle of a change
+            asyncio.get_running_loop().call_soon(_fail, left)
 
     # ------------------------------------------------------------------ from other sites
 
@@ -253,6 +271,7 @@ class Channels:
             is_master=site == master,
             linked=linked,
             handlers=len(self._handlers) if site == self.sites.own else counts.handlers,
+            functions=self.functions if site == self.sites.own else [],
             in_flight=in_flight,
             sent=counts.sent,
             received=counts.received,
@@ -266,7 +285,7 @@ def _fail(calls: list[Call]) -> None:
     """Answer requests whose handler has left."""
     for call in calls:
         call.answered(
-            Answer(REP_UNAVAIL, reason="the handler's connection has ended: the outcome is unknown")
+            Answer(REP_UNAVAIL, reason="the handler has ended, or its connection: the outcome is unknown")
         )
 
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from broker_app.base.refused import Refused
 from broker_app.features.channels.statuses import OK
+from mom_client.channel_parts import MAX_PARTS, parts_of
 
-MAX_PARTS: Final = 1_000
 #: characters of the longest list of their lengths
 _MOST_CHARACTERS: Final = 12 * MAX_PARTS
 
@@ -28,13 +28,7 @@ class Content(NamedTuple):
 
     def parts(self) -> list[bytes]:
         """The parts, in order."""
-        if self.lengths is None:
-            return [self.body]
-        found, at = [], 0
-        for length in map(int, self.lengths.split(",") if self.lengths else ()):
-            found.append(self.body[at : at + length])
-            at += length
-        return found
+        return parts_of(self.body, self.lengths)
 
 
 class Answer(NamedTuple):

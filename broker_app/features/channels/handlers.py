@@ -1,15 +1,15 @@
-"""The handlers of applications at this site, and the requests that each of them works on."""
+"""The handlers at this site, and the requests that each of them works on."""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
 from itertools import count
-from typing import Final
+from typing import Final, Protocol
 
 from broker_app.base.refused import Refused
-from broker_app.core.model import Peer, Subscription
-from broker_app.features.channels.content import Answer
+from broker_app.core.model import Peer
+from broker_app.features.channels.content import Answer, Content
 from broker_app.features.channels.deadlines import Deadlines
 from broker_app.features.channels.requests import MOST_WAITING, Answered
 from broker_app.features.channels.statuses import INVALID, NOSERVER, REP_UNAVAIL
@@ -17,17 +17,34 @@ from broker_app.features.channels.statuses import INVALID, NOSERVER, REP_UNAVAIL
 #: clients with a subscription to it have a handler
 REQUESTS: Final = "/topic/$channel.requests"
 NO_HANDLER: Final = f"it has no handler: no application there has subscribed to {REQUESTS}"
+NONE_READY: Final = "busy: each handler there works on as many calls as it may, or has failed"
 #: requests that one handler works on, at most
 MOST_CALLS: Final = 64
 #: requests whose time has passed that are remembered, so that a late answer is no error of the handler
 _MOST_LATE: Final = 10_000
 
 
+class Handler(Protocol):
+    """What takes the calls from applications: a subscription of a client, or a function in the broker."""
+
+    @property
+    def peer(self) -> Peer | None:
+        """The connection that answers; None for a function."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes another call now."""
+
+    def call(self, id: str, site: str, content: Content, *, multiple: bool) -> None:
+        """Take a call from a site. `id` is empty for a message; `multiple` is whether the answer may have
+        several parts."""
+
+
 @dataclass(slots=True)
 class Call:
     """A request that a handler works on. `answered` is called once, unless its time passes before."""
 
-    handler: Subscription
+    handler: Handler
     multiple: bool
     answered: Answered
 
@@ -38,7 +55,7 @@ class Handlers:
 
     def __init__(self) -> None:
         #: the numbers of the requests of each handler; the next one in turn is at the front
-        self._handlers: dict[Subscription, set[int]] = {}
+        self._handlers: dict[Handler, set[int]] = {}
         self._calls: dict[int, Call] = {}
         self._numbers = count(1)
         self._start = secrets.token_hex(4)
@@ -48,37 +65,42 @@ class Handlers:
     def __len__(self) -> int:
         return len(self._handlers)
 
-    def add(self, subscription: Subscription) -> None:
-        """Add the handler of a client."""
-        self._handlers[subscription] = set()
+    def add(self, handler: Handler) -> None:
+        """Add a handler."""
+        self._handlers[handler] = set()
 
-    def remove(self, subscription: Subscription) -> list[Call]:
+    def remove(self, handler: Handler) -> list[Call]:
         """Remove a handler. Returns the requests that it has not answered."""
-        numbers = self._handlers.pop(subscription, ())
+        numbers = self._handlers.pop(handler, ())
         for number in numbers:
             self._deadlines.remove(number)
         return [self._calls.pop(number) for number in numbers]
 
-    def next(self) -> Subscription:
+    def next(self) -> Handler:
         """The handler whose turn it is, for a message. Raises Refused if there is none."""
         if not self._handlers:
             raise Refused(NOSERVER, NO_HANDLER)
-        return self._turn(next(iter(self._handlers)))
+        handler = next((one for one in self._handlers if one.is_ready), None)
+        if handler is None:
+            raise Refused(REP_UNAVAIL, NONE_READY)
+        return self._turn(handler)
 
-    def begin(self, timeout_ms: int, answered: Answered, *, multiple: bool) -> tuple[Subscription, str]:
+    def begin(self, timeout_ms: int, answered: Answered, *, multiple: bool) -> tuple[Handler, str]:
         """The handler that gets a request, and the id of the request. Raises Refused."""
         if not self._handlers:
             raise Refused(NOSERVER, NO_HANDLER)
-        handler = next((one for one, calls in self._handlers.items() if len(calls) < MOST_CALLS), None)
+        handler = next(
+            (one for one, calls in self._handlers.items() if len(calls) < MOST_CALLS and one.is_ready), None
+        )
         if handler is None or len(self._calls) >= MOST_WAITING:
-            raise Refused(REP_UNAVAIL, "busy: the handlers there work on as many requests as they may")
+            raise Refused(REP_UNAVAIL, NONE_READY)
         number = next(self._numbers)
         self._calls[number] = Call(handler, multiple, answered)
         self._handlers[self._turn(handler)].add(number)
         self._deadlines.add(number, timeout_ms / 1000)
         return handler, f"{self._start}.{number}"
 
-    def _turn(self, handler: Subscription) -> Subscription:
+    def _turn(self, handler: Handler) -> Handler:
         """Have another handler be the next one in turn."""
         self._handlers[handler] = self._handlers.pop(handler)
         return handler
@@ -98,13 +120,16 @@ class Handlers:
             )
         return call
 
-    def answer(self, id: str, answer: Answer) -> None:
-        """End a request that was found."""
+    def answer(self, id: str, answer: Answer) -> bool:
+        """End a request of a handler; returns False if it waits no longer."""
         number = int(id.partition(".")[2])
-        call = self._calls.pop(number)
+        call = self._calls.pop(number, None)
+        if call is None:
+            return False
         self._handlers[call.handler].discard(number)
         self._deadlines.remove(number)
         call.answered(answer)
+        return True
 
     def stop(self) -> None:
         """Forget all requests."""

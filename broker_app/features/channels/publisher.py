@@ -19,6 +19,22 @@ _HEAD_BYTES: Final = 300
 _MOST_BYTES: Final = 1024 * 1024
 
 
+class ClientHandler:
+    """The handler of a client: its subscription, and what sends the calls to it."""
+
+    __slots__ = ("_publisher", "_subscription", "peer")
+    is_ready = True
+
+    def __init__(self, subscription: Subscription, publisher: Publisher) -> None:
+        self.peer = subscription.peer
+        self._subscription = subscription
+        self._publisher = publisher
+
+    def call(self, id: str, site: str, content: Content, *, multiple: bool) -> None:
+        """Send a call to the client, which learns from a refused answer that it had too many parts."""
+        self._publisher.call(self._subscription, id, site, content)
+
+
 class Publisher(InnerReceiver):
     """A peer of the engine that sends these messages, and receives nothing. Those of one turn of the loop are
     one command for each handler, and one for all answers."""
@@ -31,7 +47,7 @@ class Publisher(InnerReceiver):
         self._bytes = 0
 
     def call(self, handler: Subscription, id: str, site: str, content: Content) -> None:
-        """Hand a call of another application, at `site`, to a handler. `id` is empty for a message."""
+        """Hand a call of another application, at `site`, to a client. `id` is empty for a message."""
         lines = [("channel-from", site), ("need-response", "true" if id else "false")]
         if id:
             lines.append(("channel-call", id))

@@ -57,7 +57,7 @@ class Features:
         self.bridges = BridgeFeature(parts)
         self.callbacks = CallbackFeature(parts, given.make_poster)
         self.journal = JournalFeature(parts)
-        self.channels = ChannelFeature(parts)
+        self.channels = ChannelFeature(parts, self.reflexes.reflexes)
         self.list: list[Feature] = [
             self.journal,
             ConnectionFeature(parts),

@@ -16,7 +16,7 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.reflex.libraries import wire
 from broker_app.reflex.libraries.breaker import OPEN_S, Breaker
 from broker_app.reflex.libraries.process import NICENESS, NICENESS_AFTER_FAILURES, Place, Process
-from broker_app.reflex.subject import Subject
+from broker_app.reflex.subject import Called
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +38,21 @@ class Failure(NamedTuple):
 
 
 class Request:
-    """One call. `done` is called once, with its result or failure."""
+    """One call. `done` is called once, with its result or failure. One that is made `once` is not made
+    again when its process has ended while it was carried out."""
 
-    __slots__ = ("done", "function", "id", "limit_s", "size", "subject")
+    __slots__ = ("done", "function", "id", "limit_s", "once", "size", "subject")
 
     def __init__(
-        self, function: int, subject: Subject, limit_s: float, done: Callable[[wire.Result | Failure], None]
+        self,
+        function: int,
+        subject: Called,
+        limit_s: float,
+        done: Callable[[wire.Result | Failure], None],
+        *,
+        once: bool = False,
     ) -> None:
+        self.once = once
         self.function = function
         self.subject = subject
         self.limit_s = limit_s
@@ -234,7 +242,10 @@ class LibraryClient:
             return
         if self._restarting:
             self._restarting = False
+            begun = self._in_flight.popleft() if self._in_flight and self._in_flight[0].once else None
             self._repeat()
+            if begun is not None:
+                self._finish(begun, Failure(why))
             self._start()
             return
         failed = self._in_flight.popleft() if self._in_flight else None

@@ -50,6 +50,15 @@ class RegistrationFacts(msgspec.Struct, array_like=True, frozen=True):
     transport: str
 
 
+class ChannelFacts(msgspec.Struct, array_like=True, frozen=True):
+    """The fields of a call of a message channel, whose parts are in the body."""
+
+    site: str
+    lengths: str | None
+    need_response: bool
+    multiple: bool
+
+
 class Call(msgspec.Struct, array_like=True, frozen=True):
     """One call. `block` is the header block of a message."""
 
@@ -63,6 +72,7 @@ class Call(msgspec.Struct, array_like=True, frozen=True):
     message_id: str = ""
     attempt: int = 1
     registration: RegistrationFacts | None = None
+    channel: ChannelFacts | None = None
 
 
 class Calls(msgspec.Struct, array_like=True, tag="calls", frozen=True):
@@ -88,7 +98,9 @@ class NewMessageFacts(msgspec.Struct, array_like=True, frozen=True):
 
 class Result(msgspec.Struct, array_like=True, tag="result", frozen=True):
     """The result of a call: it took `micros` of time. With an `error` it failed; otherwise it is a verdict,
-    or the answer of a local service."""
+    or the answer of a local service. The handler of a channel may have answered before it failed: the
+    lengths of the parts are the header `parts`, the destination of a message is its site, and without
+    an answer the `reason` may be a status."""
 
     id: int
     micros: int

@@ -23,8 +23,10 @@ from typing import Any
 from broker_app.base.parent_process import end_with_parent
 from broker_app.core import header_block
 from broker_app.reflex.api import Answer, Message, Registration, Verdict, service_of
+from broker_app.reflex.channel_call import ChannelCall, Handled, ResponseChannel
 from broker_app.reflex.functions import Bound, Library
 from broker_app.reflex.libraries import library_loader, wire
+from mom_client.channel_parts import parts_of
 
 MAX_FILES = 256
 #: further processes and threads of the user, where the system counts them (not for root)
@@ -132,6 +134,10 @@ def _result(
     try:
         returned = function(_subject(call), spec.options)
         micros = (time.perf_counter_ns() - began) // 1_000
+        if isinstance(returned, Handled):
+            if returned.error is not None:
+                trace_backs.print(returned.error)
+            return _of_handler(call.id, micros, returned)
         if isinstance(returned, Answer):
             headers = {str(name): str(value) for name, value in returned.headers.items()}
             return wire.Result(call.id, micros, answer=returned.body, answer_headers=headers)
@@ -163,11 +169,32 @@ def _of_verdict(id: int, micros: int, verdict: Verdict) -> wire.Result:
     )
 
 
+def _of_handler(id: int, micros: int, handled: Handled) -> wire.Result:
+    channel, error = handled
+    answer = channel.answer
+    return wire.Result(
+        id,
+        micros,
+        error=_text(error) if error is not None else "",
+        reason="buffer-small" if channel.is_too_small else "",
+        messages=[
+            wire.NewMessageFacts(channel.site, sent.body, {"parts": sent.lengths})
+            for sent in channel.messages
+        ],
+        answer=answer.body if answer is not None else None,
+        answer_headers={"parts": answer.lengths} if answer is not None else {},
+    )
+
+
 def _texts(headers: Any) -> dict[str, str | None]:
     return {str(name): None if value is None else str(value) for name, value in headers.items()}
 
 
-def _subject(call: wire.Call) -> Message | Registration:
+def _subject(call: wire.Call) -> Message | Registration | ChannelCall:
+    if call.channel is not None:
+        of = call.channel
+        channel = ResponseChannel(of.site, need_response=of.need_response, multiple=of.multiple)
+        return ChannelCall(channel, parts_of(call.body, of.lengths), of.need_response)
     facts = call.registration
     if facts is not None:
         return Registration(

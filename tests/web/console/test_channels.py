@@ -59,10 +59,13 @@ def test_sites_are_shown_with_what_was_dropped_and_why(inside: Client, node: Ans
         name="b2", is_here=False, is_master=True, linked=False, in_flight=3, sent=12, received=4,
         dropped={"late": 2}, failed={"timeout": 1, "rep-unavail": 5}, round_trip_ms=1.25,
     )  # fmt: skip
-    here = SiteReport(name="b1", is_here=True, is_master=False, linked=True, handlers=2)
+    here = SiteReport(
+        name="b1", is_here=True, is_master=False, linked=True, handlers=2, functions=["my prices"]
+    )
     node.report = ChannelReport(site="b1", master="b2", sites=[here, there])
     page = page_of(inside)
     for shown in (
+        'title="a function in the broker"><a href="/console/reflexes/one?name=my%20prices">my prices</a>',
         "this broker",
         "master",
         "not linked",

@@ -36,6 +36,9 @@ SCHEMAS: Json = {
                         "is_master": {**BOOLEAN, "description": "where messages to $master go now"},
                         "linked": BOOLEAN,
                         "handlers": {"type": ["integer", "null"], "description": "null: it is not known"},
+                        "functions": array_of(
+                            {**TEXT, "description": "a reflex of this broker that is one of its handlers"}
+                        ),
                         "in_flight": {**COUNT, "description": "requests to there that wait for an answer"},
                         "sent": {**COUNT, "description": "messages and requests from here to there"},
                         "received": {**COUNT, "description": "messages and requests from there to here"},

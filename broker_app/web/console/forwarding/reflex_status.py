@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base.refused import Refused
-from broker_app.reflex.declaration import ARRIVAL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
+from broker_app.reflex.declaration import ARRIVAL, CHANNEL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
 from broker_app.reflex.report import ReflexLibrary, ReflexStatus, ReflexStatusList
 from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.console.base.shown import Shown
@@ -34,6 +34,7 @@ KINDS: Final[Mapping[str, StrPromise]] = {
     REGISTRATION: _("registration"),
     DEREGISTRATION: _("deregistration"),
     SERVICE: _("local service"),
+    CHANNEL: _("message channels"),
 }
 NO_NODE: Final = _("This process only serves the console and does not know the status of reflexes.")
 

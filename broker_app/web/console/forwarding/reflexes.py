@@ -50,7 +50,7 @@ def _kind_field() -> forms.ChoiceField:
         choices=list(KINDS.items()),
         help_text=_(
             "arrival: before a message is stored; delivery: before it is sent to a consumer; local service: "
-            "the function consumes a queue"
+            "the function consumes a queue; message channels: it answers the requests to this site"
         ),
     )
 

@@ -1,0 +1,82 @@
+"""A call of a message channel, as a function of a library gets it: with the names of `mom_client`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mom_client.channel_errors import EINVAL
+from mom_client.channel_parts import Part, joined
+
+
+class Parts(NamedTuple):
+    """A body, and the lengths of its parts."""
+
+    body: bytes
+    lengths: str
+
+
+class ResponseChannel:
+    """The channel of one call: for the answer to a request, or for messages back to its site. What is sent
+    leaves when the function has returned."""
+
+    def __init__(self, site: str, *, need_response: bool, multiple: bool) -> None:
+        #: the site that has sent the call
+        self.site = site
+        self._need_response = need_response
+        self._multiple = multiple
+        self._is_ended = False
+        self.answer: Parts | None = None
+        #: whether the answer had several parts, and one was asked for
+        self.is_too_small = False
+        #: to the site, which has asked for no answer
+        self.messages: list[Parts] = []
+
+    def send_msg(self, parts: Iterable[Part]) -> None:
+        """Answer the request, once; or send a message back to a site that asked for no answer."""
+        if self._is_ended:
+            raise EINVAL("the handler has returned: its channel has ended")
+        sent = Parts(*joined(parts))
+        if not self._need_response:
+            self.messages.append(sent)
+            return
+        if self.answer is not None or self.is_too_small:
+            raise EINVAL("this request was answered before")
+        if "," in sent.lengths and not self._multiple:
+            self.is_too_small = True
+            number = sent.lengths.count(",") + 1
+            raise EINVAL(
+                f"the answer has {number} parts, and one was asked for: the request needs multiple for that"
+            )
+        self.answer = sent
+
+    def end(self) -> None:
+        """The function has returned."""
+        self._is_ended = True
+
+    def close(self) -> None:
+        """Refused: it belongs to the broker."""
+        raise EINVAL("a handler does not close its channel: it ends when the handler returns")
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """Refused: nothing waits on it."""
+        raise EINVAL("the channel of a handler has no time limit")
+
+    def send_request(self, parts: Iterable[Part], timeout_s: float = 0) -> None:
+        """Refused: a function within the broker opens no channels."""
+        raise EINVAL("the channel of a handler sends no requests: open one to the site, in an application")
+
+
+class ChannelCall(NamedTuple):
+    """The arguments of a handler."""
+
+    channel: ResponseChannel
+    parts: list[bytes]
+    need_response: bool
+
+
+class Handled(NamedTuple):
+    """What a handler has sent on its channel, and the exception that it raised in the end, if it did."""
+
+    channel: ResponseChannel
+    error: Exception | None
