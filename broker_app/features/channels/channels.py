@@ -82,6 +82,10 @@ class Channels:
 
     # ------------------------------------------------------------------ from applications at this site
 
+    def handlers(self) -> tuple[int, int]:
+        """The number of handlers at this site, and at all others that are linked."""
+        return len(self._handlers), sum(counts.handlers or 0 for counts in self._counts.values())
+
     def check(self, site: str) -> None:
         """Raise Refused if nothing can be sent to a site now."""
         self.sites.link_to(self.sites.name_of(site))

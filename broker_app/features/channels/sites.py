@@ -43,7 +43,9 @@ class Sites:
         master = self.master
         if not master:
             raise Refused(
-                REP_UNAVAIL, "no master: the cluster has no keeper (--cluster-keeper), or it was not reached"
+                REP_UNAVAIL,
+                "no master: the cluster has no keeper (--cluster-keeper), or it was not reached; an enhanced "
+                "cluster without one has elected no member yet",
             )
         return master
 

@@ -128,6 +128,8 @@ class Cluster:
         self.adopted: Callable[[], list[AdoptedReport]] = list
         #: the enhanced cluster that this broker is a member of, if it is
         self.enhanced: Callable[[], EnhancedReport | None] = lambda: None
+        #: the name of the member of that cluster that is the master of message channels; empty if none is
+        self.elected: Callable[[], str] = str
         #: the registry of that cluster, as a way to find brokers
         self.registry: Callable[[], list[DiscoveryReport]] = list
         #: the availability that was sent to all others; None when one has come since
@@ -359,9 +361,14 @@ class Cluster:
 
     @property
     def master(self) -> str:
-        """The name of the broker that keeps the change record; empty without one, or until it is known."""
+        """The name of the broker that keeps the change record, or without one of the member that an enhanced
+        cluster has elected; empty if there is none, or until it is known."""
         settings = self.settings
         keeper = self.record.propagation.keeper if self.record is not None else settings.keeper
+        if not keeper:
+            elected = self.elected()
+            is_known = elected == settings.name or self.members.named(elected) is not None
+            return elected if is_known else ""
         if keeper == settings.address:
             return settings.name
         return next((one.name for one in self.members.all() if one.address == keeper), keeper)

@@ -187,6 +187,7 @@ class ClusterFeature(Feature):
             self._enhanced = EnhancedMember(
                 *(config, cluster, parts.rest.policy, parts.events, state, parts.engine.broker),
                 clients=lambda: len(sessions.sessions),
+                handlers=sessions.channels.handlers,
             )
             await self._enhanced.start(membership.epoch)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from broker_app.base.refused import Refused
@@ -15,12 +16,14 @@ from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.report import TakeoverReport
 from broker_app.features.enhanced_cluster.adopted_broker import AdoptedBroker
 from broker_app.features.enhanced_cluster.journal_watch import JournalWatch
+from broker_app.features.enhanced_cluster.mastership import Mastership, Standing, store_name
 from broker_app.features.enhanced_cluster.registry import JournalState
 from broker_app.features.enhanced_cluster.takeover import OwnBroker, TakenJournal, stored_messages
 from broker_app.journal.errors import JournalError
 from broker_app.net.broker_state import BrokerState
 from broker_app.net.policy.policy import Policy
 from broker_app.node.core_settings import limits_of, policies_of
+from broker_app.storage.factory import store_at
 from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 log = logging.getLogger(__name__)
@@ -34,8 +37,9 @@ _COUNT_S: Final = 5.0
 
 
 class EnhancedMember:
-    """Owns the watch over the journals, and the brokers that serve those that were taken over. `clients`
-    counts the connections of clients."""
+    """Owns the watch over the journals, the brokers that serve those that were taken over, and the lease of
+    the master of message channels. `clients` counts the connections of clients, `handlers` the handlers of
+    channels at this broker, and at the others that are linked."""
 
     def __init__(
         self,
@@ -46,9 +50,12 @@ class EnhancedMember:
         state: BrokerState,
         broker: Broker,
         clients: Callable[[], int],
+        handlers: Callable[[], tuple[int, int]],
     ) -> None:
+        assert config.cluster_id is not None and config.journal is not None
         self._state = state
         self._clients = clients
+        self._handlers = handlers
         self._broker = broker
         self._count_at = 0.0
         self._config = config
@@ -65,18 +72,27 @@ class EnhancedMember:
             asyncio.get_running_loop().call_soon_threadsafe,
             make_broker=lambda: Broker(limits=limits_of(config), policies=policies_of(policy())),
             policies=lambda: policies_of(policy()),
-            may_take=lambda: state.quiesced is None and not state.is_stopping,
+            may_take=self._serves,
             taken=self._taken,
             found=lambda addresses: cluster.members.learn(addresses, "registry"),
         )
+        self._mastership = Mastership(
+            partial(store_at, config.journal, store_name(config.cluster_id)), settings.name, config.lease_s
+        )
+        cluster.elected = lambda: self._mastership.master
         cluster.enhanced = self.watch.report
         cluster.registry = lambda: [self.watch.discovery()]
         state.taking_over = self._taking_over
         state.is_taken_over = True
 
+    def _serves(self) -> bool:
+        return self._state.quiesced is None and not self._state.is_stopping
+
     async def start(self, epoch: int) -> None:
         """Begin to watch; `epoch` is that of this broker's own journal. Raises JournalError."""
         await asyncio.to_thread(self.watch.start, epoch)
+        if not self._config.cluster_keeper:
+            self._mastership.start()
 
     async def take_over(self, member: str, user: str, *, force: bool) -> TakeoverReport:
         """Take over from a member, as an operator has ordered. Raises Refused."""
@@ -131,6 +147,8 @@ class EnhancedMember:
     def each_second(self) -> None:
         """Send heart-beats, and end brokers that have nothing left."""
         self.watch.state = self._state.shown_as(self._clients())
+        here, elsewhere = self._handlers()
+        self._mastership.standing = Standing(self._serves(), here > 0, elsewhere > 0)
         if time.monotonic() > self._count_at:
             self._count_at = time.monotonic() + _COUNT_S
             brokers = {journal: one.broker for journal, one in self._adopted.items()}
@@ -169,6 +187,7 @@ class EnhancedMember:
     async def stop(self, *, lost_journal: bool) -> None:
         """Take over nothing more, and have other members serve what this one has taken over, and its own
         journal unless it has lost that, restarts, or is to keep it."""
+        await asyncio.to_thread(self._mastership.close)
         await asyncio.to_thread(self.watch.close)
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for adopted in self._adopted.values():
