@@ -81,9 +81,10 @@ class FrameSender:
         keeper = self.keeper
         keeper.check_end()
         receipt, frame = self._compose_repeatable(destination, body, options)
-        if keeper.link is not None:
-            keeper.link.write(frame)
-        return keeper.unconfirmed.expect(receipt, frame)
+        link = keeper.link
+        if link is not None:
+            link.write(frame)
+        return keeper.unconfirmed.expect(receipt, frame, was_sent=link is not None)
 
     def _compose_repeatable(
         self, destination: str, body: bytes | str, options: SendOptions

@@ -7,14 +7,29 @@ from collections.abc import Iterable, Iterator
 
 __all__ = ["Unconfirmed"]
 
+_SEND = b"SEND\n"
+#: marks what a broker may have stored, so that another one, which does not know that, marks its copy
+_SEND_AGAIN = b"SEND\nresent:true\n"
+
 
 class _Pending:
-    __slots__ = ("answer", "deadline", "frame")
+    __slots__ = ("answer", "deadline", "frame", "was_sent")
 
-    def __init__(self, answer: "asyncio.Future[None]", frame: bytes | None, deadline: float) -> None:
+    def __init__(
+        self, answer: "asyncio.Future[None]", frame: bytes | None, deadline: float, was_sent: bool
+    ) -> None:
         self.answer = answer
         self.frame = frame  # to be sent again after a reconnect; None: it makes sense on its connection only
         self.deadline = deadline
+        self.was_sent = was_sent
+
+    def to_resend(self) -> bytes:
+        """The frame for the next connection; a message that a broker may have stored is marked."""
+        frame = self.frame or b""
+        if self.was_sent and frame.startswith(_SEND):
+            frame = _SEND_AGAIN + frame.removeprefix(_SEND)
+        self.was_sent = True
+        return frame
 
 
 class Unconfirmed:
@@ -41,10 +56,13 @@ class Unconfirmed:
         """A name for the next receipt, unlike all before."""
         return b"%d" % next(self._numbers)
 
-    def expect(self, receipt: bytes, frame: bytes | None = None) -> "asyncio.Future[None]":
-        """A future of `receipt`; with `frame` it survives the connection."""
+    def expect(
+        self, receipt: bytes, frame: bytes | None = None, *, was_sent: bool = True
+    ) -> "asyncio.Future[None]":
+        """A future of `receipt`; with `frame` it survives the connection. `was_sent` is False if there was no
+        connection to send it on."""
         answer: asyncio.Future[None] = self._loop.create_future()
-        self._pending[receipt] = _Pending(answer, frame, self._deadline())
+        self._pending[receipt] = _Pending(answer, frame, self._deadline(), was_sent)
         if len(self._pending) >= self._most:
             self.room.clear()
         return answer
@@ -96,7 +114,7 @@ class Unconfirmed:
         for receipt in [receipt for receipt, pending in self._pending.items() if pending.answer.cancelled()]:
             del self._pending[receipt]
         self._make_room()
-        return (pending.frame for pending in self._pending.values() if pending.frame is not None)
+        return (pending.to_resend() for pending in self._pending.values() if pending.frame is not None)
 
     async def expire(self, error: Exception) -> None:
         """Fail with `error` what reaches its deadline; ends by being cancelled."""

@@ -7,6 +7,9 @@ _ESCAPED = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
 #: the names of the header that names a group, the first one that is not empty counts
 GROUPS = ("group", "JMSXGroupID", "_AMQ_GROUP_ID")
 _GROUP = tuple(f"{name}:".encode() for name in GROUPS)
+#: "true" in a message that its client sends again, because it got no receipt
+RESENT = "resent"
+_RESENT = f"{RESENT}:true\n".encode()
 
 
 def escape(value: str) -> str:
@@ -42,3 +45,8 @@ def group(block: bytes) -> str:
         return ""
     found = headers(block)
     return next((found[name] for name in GROUPS if found.get(name)), "")
+
+
+def is_resent(block: bytes) -> bool:
+    """Return whether the client has sent the message before, and got no receipt."""
+    return _RESENT in block and headers(block)[RESENT] == "true"

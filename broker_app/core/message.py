@@ -17,12 +17,13 @@ OVERHEAD_BYTES = 320
 class DeliveryOptions(NamedTuple):
     """Features that few messages use. `delay_ms` is relative to arrival, `due_ms` is absolute; messages with
     the same `dedup_id` are repeats of one; messages of one `group` are delivered to one consumer at a
-    time."""
+    time. A message that was `resent` may be at another broker, too, and delivered by it."""
 
     delay_ms: int = 0
     dedup_id: str = ""
     group: str = ""
     due_ms: int = 0
+    resent: bool = False
 
     @property
     def digest(self) -> bytes:

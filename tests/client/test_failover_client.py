@@ -256,10 +256,22 @@ async def test_a_repeated_send_has_the_same_dedup_id(stage: FakeBroker) -> None:
     await lose(stage, session)
     again = await stage.come_back(client)
     second = [await again.expect(wire.SEND) for _ in range(3)]
-    assert [send.headers for send in second] == [send.headers for send in first]
+    assert [send.headers for send in second] == [{**send.headers, "resent": "true"} for send in first]
     ids = [send.headers["dedup-id"] for send in first]
     assert len(set(ids)) == 3 and ids[2] == "mine" and all(len(id) < 40 for id in ids)
     again.confirm(*second)
+    await sending
+    await stage.leave(client, again)
+
+
+async def test_what_no_broker_can_have_is_not_sent_again_as_such(stage: FakeBroker) -> None:
+    client, session = await stage.client(uri(ONE, TWO))
+    await lose(stage, session)
+    sending = asyncio.ensure_future(client.send("/queue/a", b"1"))
+    again = await stage.come_back(client)
+    send = await again.expect(wire.SEND)
+    assert "resent" not in send.headers
+    again.confirm(send)
     await sending
     await stage.leave(client, again)
 
@@ -287,7 +299,7 @@ async def test_tracked_messages_are_sent_again(stage: FakeBroker) -> None:
     await lose(stage, session)
     again = await stage.come_back(client)
     second = [await again.expect(wire.SEND) for _ in range(2)]
-    assert [send.headers for send in second] == [send.headers for send in first[1:]]
+    assert [send.headers for send in second] == [{**send.headers, "resent": "true"} for send in first[1:]]
     again.confirm(*second)
     await stage.leave(client, again)
 

@@ -33,7 +33,7 @@ from tests.support.stores import STORES, Stores
 pytestmark = pytest.mark.process
 
 #: with each store; of them a third is of each way
-FAULTS = int(os.environ.get("FAULTS", "3"))
+FAULTS = int(os.environ.get("FAULTS", "5"))
 _WAYS = ("kill", "pause", "cut")
 _MEMBERS = 3
 #: a short detection, and a lease that a busy machine renews in time
@@ -128,7 +128,6 @@ def _end(broker: MemberProcess) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.soak
 @pytest.mark.timeout(180 + 90 * FAULTS)
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 async def test_members_that_fail_in_a_row_lose_nothing_and_have_one_taker_each(
@@ -151,7 +150,7 @@ async def test_members_that_fail_in_a_row_lose_nothing_and_have_one_taker_each(
     assert [journal for journal, number in owners.items() if number > 1] == []
     for one in ledgers:
         # A producer that has gone to another member has its messages in two journals, without a common order.
-        # An acknowledgement is confirmed by the member of its consumer, before the one of the message has it.
+        # One that it has sent again is in both, and comes from the other one after its acknowledgement.
         assert [fault for fault in one.faults if "was not marked" in fault] == []
         assert len(one.promised) > 10 * len(ways)
         assert len(one.settled) > 2 * len(ways)

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import mom_client
 from tests.cluster.test_messages_across_brokers import bodies, take
-from tests.enhanced_cluster.members import QUEUE, Members, adopted, linked, running
+from tests.enhanced_cluster.members import QUEUE, MemberProcess, Members, adopted, linked, running
 from tests.support.awaiting import becomes, until
 from tests.support.postgres import postgres_server
+from tests.support.proxy import proxy
 from tests.support.redis import redis_server
 
 pytestmark = pytest.mark.process
@@ -39,7 +41,10 @@ async def test_messages_of_a_member_that_is_killed_are_served_by_another(members
             await producer.send(QUEUE, b"%d" % number)
     b1.kill()
     async with b2.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
-        assert bodies(await take(messages, 100)) == [b"%d" % number for number in range(100)]
+        found = await take(messages, 100)
+        assert bodies(found) == [b"%d" % number for number in range(100)]
+        # Its producer could have sent each again to another member, which then has it, too.
+        assert all(message.redelivered for message in found)
     b1.start()  # nothing that was taken comes back, and it joins empty
     async with b1.rest() as http:
         assert (await http.get("/queues/orders")).status_code == 404
@@ -52,6 +57,34 @@ async def test_messages_of_a_member_that_is_killed_are_served_by_another(members
 def redis_members(tmp_path: Path) -> Iterator[Members]:
     with redis_server() as server, running(Members(tmp_path, server.url, 3)) as made:
         yield made
+
+
+async def test_a_message_whose_receipt_was_lost_with_its_member_is_marked_each_time_it_comes(
+    redis_members: Members,
+) -> None:
+    b1, b2, b3 = redis_members
+    await becomes(lambda: linked(b3), ["b1", "b2"])
+    async with proxy(b1.stomp_port) as network:
+        first, second = f"stomp://{network.host}:{network.port}", f"stomp://{b2.host}:{b2.stomp_port}"
+        uri = f"failover:({first},{second})?randomize=false&updateURIsSupported=false&maxReconnectDelay=100"
+        async with mom_client.connect(uri, login=b1.user, passcode=b1.password) as producer:
+            network.back.hold()
+            receipt = producer.send_nowait(QUEUE, b"1")
+            await becomes(lambda: depth(b1), 1)
+            b1.kill()
+            network.accepts = False
+            network.cut()
+            await receipt
+    async with b3.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
+        found = await take(messages, 2)
+    assert [(message.body, message.redelivered) for message in found] == [(b"1", True), (b"1", True)]
+
+
+async def depth(broker: MemberProcess) -> int:
+    """The number of messages that a member has stored for the queue."""
+    async with broker.rest() as http:
+        answer = await http.get("/queues/orders")
+    return int(answer.json()["depth"]) if answer.status_code == 200 else 0
 
 
 async def test_a_taker_that_dies_is_taken_over_with_all_that_it_has_served(redis_members: Members) -> None:

@@ -70,6 +70,8 @@ MEANINGS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "message-deduplication-id": (Q, {"message-deduplication-id": "o-1"}, {"dedup_id": "o-1"}),
     "group": (Q, {"group": "g"}, {"group": "g"}),
     "JMSXGroupID": (Q, {"JMSXGroupID": "g"}, {"group": "g"}),
+    "resent": (Q, {"resent": "true"}, {"resent": True}),
+    "resent of another application": (Q, {"resent": "yesterday"}, {"options": None}),
 }
 
 
@@ -127,6 +129,15 @@ def test_a_time_that_no_calendar_can_show_is_refused(name: str, value: str) -> N
     with pytest.raises(Refused, match=f"header {name} is .* from 0 to") as refused:
         envelope({name: value}, parse(Q))
     assert refused.value.code == "invalid"
+
+
+async def test_what_is_sent_again_is_delivered_as_a_repeat_to_queues_and_topics(client: RawClient) -> None:
+    for address in (Q, T):
+        subscribe(client, address)
+        await send(client, "1", address, **{"dedup-id": "a", "resent": "true"})
+        headers, _ = await message(client)
+        assert (headers["redelivered"], headers["attempt"]) == ("true", "2")
+        client.send(b"UNSUBSCRIBE\nid:1\n\n\0")
 
 
 async def test_higher_priorities_come_first(client: RawClient) -> None:

@@ -127,8 +127,11 @@ class Publisher:
         if not (queue.durable or self._store.has_room(queue, len(body) + envelope.overhead_bytes)):
             return self._overflow(queue, envelope, body)
         message = self._store.enqueue(queue, envelope, body, explicit_id, source)
-        if envelope.options is not None and envelope.options.group:
+        options = envelope.options
+        if options is not None and options.group:
             self._selective.note_group(queue, message)
+        if options is not None and options.resent:
+            self._store.mark_repeat(queue, message)
         return message
 
     def publish_due(self, command: c.Loaded) -> None:
@@ -137,6 +140,9 @@ class Publisher:
             envelope = message.envelope
             if message.expires_ms:
                 envelope = envelope.with_expiry(message.expires_ms)
+            if header_block.is_resent(envelope.block):
+                options = envelope.options or DeliveryOptions()
+                envelope = envelope.with_options(options._replace(resent=True))
             # It was accepted before: present permissions and limits do not matter.
             destination = parse(envelope.address)
             queue = self._destinations.queue(envelope.address) if destination.kind == QUEUE else None
@@ -169,6 +175,8 @@ class Publisher:
         else:
             message = self._turn.transient_message(envelope, body)
             message.explicit_id = explicit_id
+        if envelope.options is not None and envelope.options.resent:
+            message.attempts = 1
         if address in self._store.taps:
             self._store.taps.note(address, message)
         if address.startswith("/topic/"):

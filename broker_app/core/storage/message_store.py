@@ -105,6 +105,19 @@ class MessageStore:
             self.dirty.append(queue)
         return message
 
+    def mark_repeat(self, queue: Queue, message: Message) -> None:
+        """Mark a message that was just stored, and that another broker may have delivered: it counts as
+        delivered once, unless that would be its last attempt."""
+        if queue.policy.max_attempts < 2 or queue.deleted:
+            return
+        message.attempts = 1
+        if message.recorded:
+            out = self._turn.out
+            out.record(records.returned(out.destination(queue.address), ((message.position, 1),)))
+            lane = queue.lane(message.envelope.priority)
+            if message.position in lane.paged:
+                lane.attempts[message.position] = 1
+
     def append(self, queue: Queue, lane: Lane, message: Message) -> None:
         """Add a message at the end of those in memory."""
         lane.ready.append(message)

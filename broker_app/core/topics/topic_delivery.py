@@ -59,7 +59,8 @@ class TopicDelivery:
         elif queue.in_order:
             self._histories.follow(subscription, message)
         else:
-            self._store.enqueue(queue, message.envelope, message.body, self._turn.ids.of(message))
+            copy = self._store.enqueue(queue, message.envelope, message.body, self._turn.ids.of(message))
+            copy.attempts = message.attempts
             if depth or not subscription.available:
                 self.slow_consumers.behind[subscription] = None
 
@@ -72,6 +73,8 @@ class TopicDelivery:
             copy = self._store.enqueue(queue, message.envelope, message.body, id, source)
             if options is not None and options.group:
                 self._selective.note_group(queue, copy)
+            if message.attempts:
+                self._store.mark_repeat(queue, copy)
             return copy
         for subscription in list(queue.consumers):
             self.overrun(subscription)

@@ -78,6 +78,8 @@ class ClusterSettings(NamedTuple):
     listen_tls: Callable[[socket.socket, Callable[[], Link]], TlsServer] | None = None
     keeper: str = ""
     multicast: MulticastSettings | None = None
+    #: of a broker that was taken over: see `RemoteConsumers.repeats_since_ms`
+    repeats_since_ms: int | None = None
 
 
 class Calls(Protocol):
@@ -271,6 +273,8 @@ class Cluster:
         if found is not None:
             raise mismatch(settings.name, broker.name, found)
         self.members.admit(link, self.identity())
+        if settings.repeats_since_ms is not None:
+            link.consumers.repeats_since_ms = settings.repeats_since_ms
         self._strangers.pop(link, None)
         self._refused.pop(broker.name, None)
         self.listeners("up", broker.name, "")

@@ -8,7 +8,9 @@ copied.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
+from typing import Final
 
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
@@ -20,6 +22,10 @@ from broker_app.features.cluster.report import AdoptedReport
 from broker_app.features.enhanced_cluster.takeover import TakenJournal, stored_messages
 
 log = logging.getLogger(__name__)
+
+#: seconds before the takeover: what was stored since is delivered as a repeat, since its client may have lost
+#: the receipt, and have sent it again to another member
+DOUBTFUL_S: Final = 600
 
 
 class AdoptedBroker:
@@ -39,7 +45,10 @@ class AdoptedBroker:
         self.broker = taken.broker
         self.engine = Engine(taken.broker, taken.journal, inbox_bytes=inbox_bytes, failed=self._failed)
         brokers = (settings.address, *settings.brokers)
-        settings = settings._replace(name=self._name, address="", brokers=brokers, uris=(), web="")
+        since_ms = int(1000 * (time.time() - DOUBTFUL_S))
+        settings = settings._replace(
+            name=self._name, address="", brokers=brokers, uris=(), web="", repeats_since_ms=since_ms
+        )
         self.cluster = Cluster(self.engine, settings, lambda: 0)
 
     async def start(self, policies: Policies, limits: Limits, brokers: list[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from broker_app.core import reasons
 from broker_app.core.commands import ACK_MODES, AUTO
+from broker_app.core.header_block import RESENT
 from broker_app.core.storage import dead_letter_headers
 from broker_app.features.channels.statuses import BERKELEY_DB, KEYEMPTY, OK
 from broker_app.net.asyncapi.part import RECEIVE, SEND, Part, channel, message, operation, websocket_channel
@@ -72,6 +73,7 @@ _SEND: Final[Json] = {
     **_OF_MESSAGE,
     "delay-s": {**_SECONDS, "description": "seconds before which it is not delivered"},
     "deliver-at": {**_WHOLE, "description": "ms since 1970"},
+    RESENT: {**_BOOLEAN, "description": "it was sent before, and no receipt came: delivered as a repeat"},
     "max-copies": {**_WHOLE, "description": "of a message to a profile"},
     "parts": {
         **TEXT,

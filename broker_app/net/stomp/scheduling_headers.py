@@ -1,4 +1,4 @@
-"""Headers of SEND for delays, dedup-ids and groups, which few messages have (table in docs/protocol.md)."""
+"""Headers of SEND for delays, repeats and groups, which few messages have (table in docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 
 from broker_app.base.refused import Refused
-from broker_app.core.header_block import GROUPS
+from broker_app.core.header_block import GROUPS, RESENT
 from broker_app.core.message import DeliveryOptions
 from broker_app.net.stomp.header_names import SEND, aliases
 
@@ -25,16 +25,17 @@ MAX_GROUP = 255
 #: headers that are applied when the message is accepted, and removed: a broker that it is forwarded to must
 #: not delay it again
 DELAYS = (_DELAY_S, *_DELAY_MS, *_DUE_MS)
-NAMES = (*DELAYS, *_DEDUP_IDS, *GROUPS)
+NAMES = (*DELAYS, *_DEDUP_IDS, *GROUPS, RESENT)
 
 
 def options(headers: Mapping[str, str]) -> DeliveryOptions | None:
     """Return the values of these headers; None if there are none. Raises Refused."""
     delay_ms, due_ms = _delay(headers)
     dedup_id, group = _dedup_id(headers), _group(headers)
-    if not (delay_ms or due_ms or dedup_id or group):
+    resent = headers.get(RESENT) == "true"
+    if not (delay_ms or due_ms or dedup_id or group or resent):
         return None
-    return DeliveryOptions(delay_ms=delay_ms, due_ms=due_ms, dedup_id=dedup_id, group=group)
+    return DeliveryOptions(delay_ms, dedup_id, group, due_ms, resent)
 
 
 def delay_ms(value: str, what: str = f"header {_DELAY_S}") -> int:

@@ -27,6 +27,8 @@ MOST_CREDIT: Final = 20_000
 _LEAST_BYTES: Final = 512
 #: ids of messages to topics that are remembered, so that each crosses once though several filters match
 _REMEMBERED: Final = 4_096
+#: later than all messages, in milliseconds since 1970
+_NEVER_MS: Final = 1 << 62
 
 
 class _Consumers:
@@ -68,6 +70,9 @@ class RemoteConsumers(InnerReceiver):
         self._is_full = self._is_congested = False
         #: messages that were sent
         self.sent = 0
+        #: messages that were stored since then are sent as repeats: of a broker that has failed, clients may
+        #: have sent them again to another one
+        self.repeats_since_ms = _NEVER_MS
         self._ids: set[bytes] = set()
         self._oldest_ids: deque[bytes] = deque()
         self._topics = 0
@@ -227,7 +232,7 @@ class RemoteConsumers(InnerReceiver):
         shared: list[f.SharedEnvelope] = []
         messages: list[f.RemoteDelivery] = []
         size = held = number = 0
-        id_of, sizes = self._engine.broker.turn.ids.of, self._bytes
+        id_of, sizes, repeats_since_ms = self._engine.broker.turn.ids.of, self._bytes, self.repeats_since_ms
         last: Subscription | None = None
         for subscription, tag, message in deliveries:
             if subscription is not last:
@@ -246,10 +251,10 @@ class RemoteConsumers(InnerReceiver):
             if index is None:
                 index = envelopes[envelope] = len(shared)
                 shared.append(_shared(envelope))
+            time_ms = message.time_ms
+            attempts = message.attempts or int(time_ms >= repeats_since_ms)
             messages.append(
-                f.RemoteDelivery(
-                    number, tag, index, message.attempts, message.time_ms, message.expires_ms, id, body
-                )
+                f.RemoteDelivery(number, tag, index, attempts, time_ms, message.expires_ms, id, body)
             )
             if tag:
                 sizes[tag] = length = max(_LEAST_BYTES, length)
