@@ -91,7 +91,7 @@ test-anywhere: $(addprefix test-with-,$(OTHERS))
 test-with-%: %/installed $(CONSOLE) $(LANGUAGES)
 	@$(call SHOW_FAILURE,$*/bin/python -m pytest -q -p no:cacheprovider $(ANYWHERE))
 
-test-times: $(TESTING) ## print the time of the last `make test` by directory; SINCE=COMMIT also its growth
+test-times: $(TESTING) ## print the time and the processor time of the last `make test` by directory; SINCE=COMMIT also its growth
 	@$(BIN)/python -m tests.support.run_times $(OUTPUT) $(if $(SINCE),--since $(SINCE))
 
 quick: $(TESTING) $(CONSOLE) $(LANGUAGES) ## run the tests without processes and browsers, in less than a minute

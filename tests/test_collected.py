@@ -33,6 +33,7 @@ def test_it(group: int, tmp_path: Path) -> None:
 
 def run(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
     plugins = ["-p", "no:cacheprovider", "-p", "xdist", "-p", "tests.support.collected"]
+    plugins += ["-p", "tests.support.run_times", "--times", "figures"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, "-n", "2", "--dist", "loadgroup", *options],
         cwd=root,
@@ -57,6 +58,7 @@ def test_one_process_collects_the_tests_that_others_run(tmp_path: Path) -> None:
     (collected,) = (tmp_path / "collected").read_text().split()
     processes = set((tmp_path / "run").read_text().split())
     assert len(processes) == 2 and collected not in processes
+    assert "test_it.py" in (tmp_path / "figures/processor.txt").read_text(), "each process reports its time"
 
 
 def test_a_module_that_cannot_be_imported_is_an_error_of_the_run(tmp_path: Path) -> None:

@@ -129,19 +129,22 @@ def test_a_test_that_takes_too_long_without_its_mark_fails_the_run(checkout: Che
     assert "tests/test_it.py::test_long takes 0 s" in ended.stdout
     assert "test_marked takes" not in ended.stdout
     [figures] = (checkout.root / "figures").glob("times-*.json")
-    assert json.loads(figures.read_text())["seconds"].keys() == {
-        "tests/test_it.py::test_long",
-        "tests/test_it.py::test_marked",
-    }
+    found = json.loads(figures.read_text())
+    assert found["seconds"].keys() == {"tests/test_it.py::test_long", "tests/test_it.py::test_marked"}
     assert "test_long" in (checkout.root / "figures/longest.txt").read_text()
+    assert found["processor"].keys() == {"tests/test_it.py"}
+    assert "tests/test_it.py" in (checkout.root / "figures/processor.txt").read_text()
 
 
 def test_the_growth_since_a_commit_is_printed_by_directory(tmp_path: Path) -> None:
     for commit, seconds in (("aaaaaaaa", 1.0), ("bbbbbbbb", 2.5)):
         times = {"tests/core/test_a.py::test_b": seconds, "tests/test_c.py::test_d": 1.0}
-        (tmp_path / f"times-{commit}.json").write_text(json.dumps({"minutes": 1, "seconds": times}))
+        processor = {"tests/core/test_a.py": 2 * seconds, "tests/test_c.py": 1.0}
+        figures = {"minutes": 1, "seconds": times, "processor": processor}
+        (tmp_path / f"times-{commit}.json").write_text(json.dumps(figures))
     command = [sys.executable, "-m", "tests.support.run_times", str(tmp_path), "--since", "aaaaaaaa"]
     printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines()}
-    assert rows["tests/core"] == ["1", "2.5", "1.0", "+1.5"]
-    assert rows["tests"] == ["1", "1.0", "1.0", "+0.0"]
+    assert rows["tests/core"] == ["1", "2.5", "5.0", "2.0", "+3.0"]
+    assert rows["tests"] == ["1", "1.0", "1.0", "1.0", "+0.0"]
+    assert rows["all"] == ["2", "3.5", "6.0", "3.0", "+3.0"]

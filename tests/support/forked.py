@@ -36,6 +36,7 @@ from django.utils.functional import empty
 
 from mom_site.database import file_of
 from tests.support.children import Child, end_with_parent
+from tests.support.forked_time import FORKED_TIME
 from tests.support.temporary import temporary_directory
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +73,8 @@ class Forked(subprocess.Popen[Any]):
             "environment": dict(os.environ if env is None else env),
         }
         ends = [own if given == -1 else given for own, given in enumerate((p2cread, c2pwrite, errwrite))]
-        self.pid = _ask(order, ends)
+        self.pid = int(_ask(order, ends))
+        FORKED_TIME.begin(self.pid)
         self._ended = os.pidfd_open(self.pid)
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)  # type: ignore[attr-defined]
@@ -91,9 +93,10 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
     def _reap(self) -> None:
-        status = _ask({"reap": self.pid}, [])
+        status, seconds = _ask({"reap": self.pid}, []).split()
         os.close(self._ended)
-        self._handle_exitstatus(status)  # type: ignore[attr-defined]
+        FORKED_TIME.end(self.pid, float(seconds))
+        self._handle_exitstatus(int(status))  # type: ignore[attr-defined]
 
 
 def _readable(file: int, timeout: float | None) -> bool:
@@ -105,10 +108,10 @@ def _readable(file: int, timeout: float | None) -> bool:
 _one_at_a_time = Lock()
 
 
-def _ask(order: dict[str, Any], files: list[int]) -> int:
+def _ask(order: dict[str, Any], files: list[int]) -> bytes:
     with _one_at_a_time:
         socket.send_fds(_program(), [json.dumps(order).encode()], files)
-        return int(_program().recv(64))
+        return _program().recv(64)
 
 
 def share() -> None:
@@ -173,12 +176,14 @@ class Program:
             return None
         order: dict[str, Any] = json.loads(message)
         if "reap" in order:
-            _, answer = os.waitpid(order["reap"], 0)
+            _, status, usage = os.wait4(order["reap"], 0)
             self._forked[client].discard(order["reap"])
-        elif answer := os.fork():
-            self._forked[client].add(answer)
+            answer = f"{status} {usage.ru_utime + usage.ru_stime}"
+        elif pid := os.fork():
+            self._forked[client].add(pid)
             for file in files:
                 os.close(file)
+            answer = str(pid)
         else:
             end_with_parent()
             self._close()
@@ -186,7 +191,7 @@ class Program:
                 os.dup2(file, number)
             os.closerange(3, 1024)
             return order
-        client.send(b"%d" % answer)
+        client.send(answer.encode())
         return None
 
     def _close(self) -> None:

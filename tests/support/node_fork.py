@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import logging
 import os
 import pickle
@@ -45,7 +46,7 @@ class Order(NamedTuple):
 
 
 def main() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, _reap)
     lifeline, held = os.pipe()
     for line in sys.stdin.buffer:
         order: Order = pickle.loads(base64.b64decode(line))
@@ -54,6 +55,17 @@ def main() -> None:
             os.close(held)
             os._exit(_become(order, lifeline))
         os.write(1, b"%d\n" % pid)
+    os.close(held)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
+def _reap(*_: object) -> None:
+    """Wait for the nodes that have ended, so that this process has their processor time."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _become(order: Order, lifeline: int) -> int:

@@ -3,9 +3,10 @@
     pytest -p tests.support.run_times --times .ci/output
     python -m tests.support.run_times .ci/output [--since COMMIT]
 
-The directory then has `longest.txt` with the 300 longest tests, and `times-COMMIT.json`, the time of each. A
-test whose call takes more than `LIMIT_S` and that has no mark `slow` fails the run, if it takes as long when
-it runs again alone: so nothing depends on what else the machine does.
+The directory then has `longest.txt` with the 300 longest tests, `processor.txt` with the processor time of
+each module and of the processes that it starts, and `times-COMMIT.json` with both. A test whose call takes
+more than `LIMIT_S` and that has no mark `slow` fails the run, if it takes as long when it runs again alone:
+so nothing depends on what else the machine does.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import sys
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any, NamedTuple, TypedDict
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.processor_times import OUTPUT, ProcessorTimes
 from tests.support.retries import alone, name
 
 LIMIT_S = 20.0
@@ -29,23 +32,39 @@ LONGEST = 300
 MOST = 3
 
 
+class _Minutes(TypedDict):
+    minutes: float
+    seconds: dict[str, float]
+
+
+class Figures(_Minutes, total=False):
+    """The file of a run: seconds by test, and those of processors by module, which older files lack."""
+
+    processor: dict[str, float]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--times", type=Path, metavar="DIRECTORY", help="write there how long the tests take")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     directory: Path | None = config.option.times
-    if directory is None or hasattr(config, "workerinput"):
+    if directory is None:
         return
-    directory.mkdir(parents=True, exist_ok=True)
-    config.pluginmanager.register(Times(config.rootpath, directory))
+    processor = ProcessorTimes(config)
+    if not getattr(config.option, "numprocesses", None):
+        config.pluginmanager.register(processor)
+    if not hasattr(config, "workerinput"):
+        directory.mkdir(parents=True, exist_ok=True)
+        config.pluginmanager.register(Times(config.rootpath, directory, processor.seconds))
 
 
 class Times:
-    """Seconds of each test: what it needs, its call, and what follows it."""
+    """Seconds of each test: what it needs, its call, and what follows it. `processor` has those by module."""
 
-    def __init__(self, root: Path, directory: Path) -> None:
+    def __init__(self, root: Path, directory: Path, processor: defaultdict[str, float]) -> None:
         self._root = root
+        self._processor = processor
         self._directory = directory
         self._began = time.monotonic()
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -60,15 +79,21 @@ class Times:
         if report.duration > LIMIT_S:
             self._long[test] = report.duration
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Adds what a process of pytest-xdist has measured."""
+        for module, seconds in getattr(node, "workeroutput", {}).get(OUTPUT, {}).items():
+            self._processor[module] += seconds
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         wall = time.monotonic() - self._began
         seconds = {test: round(spent, 3) for test, spent in self._seconds.items()}
-        figures = {"minutes": round(wall / 60, 2), "seconds": seconds}
+        processor = {module: round(spent, 2) for module, spent in self._processor.items()}
+        figures = {"minutes": round(wall / 60, 2), "seconds": seconds, "processor": processor}
         self._file("json", f"times-{commit(self._root)}").write_text(json.dumps(figures), encoding="utf-8")
-        longest = sorted(self._seconds.items(), key=lambda item: -item[1])[:LONGEST]
-        lines = [f"{seconds:8.2f} s  {test}\n" for test, seconds in longest]
-        self._file("txt", "longest").write_text("".join(lines), encoding="utf-8")
+        self._file("txt", "longest").write_text(_longest_first(self._seconds, LONGEST), encoding="utf-8")
+        self._file("txt", "processor").write_text(_longest_first(processor), encoding="utf-8")
         doubtful = sorted(self._long.items(), key=lambda item: -item[1])[:MOST]
         self._long = {test: seconds for test, seconds in doubtful if self._still_long(test)}
         if self._long and session.exitstatus == pytest.ExitCode.OK:
@@ -93,6 +118,11 @@ class Times:
             )
 
 
+def _longest_first(seconds: dict[str, float], most: int | None = None) -> str:
+    ordered = sorted(seconds.items(), key=lambda item: -item[1])[:most]
+    return "".join(f"{spent:8.2f} s  {name}\n" for name, spent in ordered)
+
+
 def commit(root: Path) -> str:
     """The abbreviated commit of a checkout; `none` in a copy without git."""
     command = ["git", "rev-parse", "--short=8", "HEAD"]
@@ -100,29 +130,55 @@ def commit(root: Path) -> str:
     return shown.stdout.strip() or "none"
 
 
-def by_directory(seconds: dict[str, float]) -> dict[str, tuple[int, float]]:
-    """Number and seconds of the tests of each directory of `tests`."""
-    found: defaultdict[str, list[float]] = defaultdict(list)
-    for test, spent in seconds.items():
-        parts = test.partition("::")[0].split("/")
-        found["/".join(parts[:2]) if len(parts) > 2 else parts[0]].append(spent)
-    return {directory: (len(spent), sum(spent)) for directory, spent in found.items()}
+class Spent(NamedTuple):
+    """What the tests of a directory take: their number, their seconds, and those of processors."""
+
+    tests: int = 0
+    seconds: float = 0.0
+    processor: float = 0.0
 
 
-def table(now: dict[str, float], before: dict[str, float] | None) -> str:
-    """Lines of directories, the longest first; with `before`, their growth since then."""
+def by_directory(figures: Figures) -> dict[str, Spent]:
+    """What each directory of `tests` takes."""
+    found: defaultdict[str, Spent] = defaultdict(Spent)
+    for test, spent in figures["seconds"].items():
+        had = found[_directory(test)]
+        found[_directory(test)] = had._replace(tests=had.tests + 1, seconds=had.seconds + spent)
+    for module, spent in figures.get("processor", {}).items():
+        had = found[_directory(module)]
+        found[_directory(module)] = had._replace(processor=had.processor + spent)
+    return found
+
+
+def _directory(test: str) -> str:
+    parts = test.partition("::")[0].split("/")
+    return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
+
+
+def table(now: Figures, before: Figures | None) -> str:
+    """Lines of directories, those first that compute longest; with `before`, their growth since then."""
     rows = by_directory(now)
-    former = by_directory(before or {})
-    growth = f"{'before':>10}{'growth':>9}" if before else ""
-    lines = [f"{'directory':24}{'tests':>8}{'seconds':>10}{growth}"]
-    for directory in sorted(rows.keys() | former.keys(), key=lambda one: -rows.get(one, (0, 0.0))[1]):
-        count, spent = rows.get(directory, (0, 0.0))
-        line = f"{directory:24}{count:8,}{spent:10,.1f}"
+    former = by_directory(before) if before else {}
+    rows = {"all": _sum(rows), **rows}
+    former = {"all": _sum(former), **former}
+    growth = f"{'before':>11}{'growth':>9}" if before else ""
+    lines = [f"{'directory':24}{'tests':>8}{'seconds':>10}{'processor':>11}{growth}"]
+    for directory in sorted(rows.keys() | former.keys(), key=lambda one: _order(rows.get(one, Spent()))):
+        spent = rows.get(directory, Spent())
+        line = f"{directory:24}{spent.tests:8,}{spent.seconds:10,.1f}{spent.processor:11,.1f}"
         if before:
-            was = former.get(directory, (0, 0.0))[1]
-            line += f"{was:10,.1f}{spent - was:+9,.1f}"
+            was = former.get(directory, Spent()).processor
+            line += f"{was:11,.1f}{spent.processor - was:+9,.1f}"
         lines.append(line)
     return "\n".join(lines)
+
+
+def _sum(rows: dict[str, Spent]) -> Spent:
+    return Spent(*map(sum, zip(*rows.values(), strict=True))) if rows else Spent()
+
+
+def _order(spent: Spent) -> tuple[float, float]:
+    return -spent.processor, -spent.seconds
 
 
 def main() -> None:
@@ -143,7 +199,7 @@ def main() -> None:
         if not file.exists():
             sys.exit(f"{file} is not there: check that commit out and run `make test` with the same OUTPUT")
         before = json.loads(file.read_text(encoding="utf-8"))
-    print(table(now["seconds"], before and before["seconds"]))
+    print(table(now, before))
     print(f"{files[-1].stem}: {now['minutes']} minutes" + (f", before {before['minutes']}" if before else ""))
 
 

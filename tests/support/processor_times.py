@@ -1,0 +1,79 @@
+"""A plugin of pytest: the processor time of each module of tests, and of the processes that it starts.
+
+On a machine that is busy all the time a run takes as long as it computes, so this, and not how long a test
+takes, shows what makes a run long. A process that outlives a module counts for each module by what it
+computed meanwhile. What a killed process has not waited for is lost: such time is missing in the figures.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.forked_time import FORKED_TIME
+
+#: where a process of pytest-xdist hands them to the one that distributes tests
+OUTPUT = "processor_times"
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class ProcessorTimes:
+    """Seconds by the path of the module, relative to the root."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._config = config
+        self._before: float | None = None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, Any, Any]:
+        if self._before is None:
+            self._before = computed_s()
+        try:
+            return (yield)
+        finally:
+            if nextitem is None or nextitem.path != item.path:
+                now = computed_s()
+                module = item.path.relative_to(self._config.rootpath).as_posix()
+                self.seconds[module] += max(0.0, now - self._before)
+                self._before = now
+
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput[OUTPUT] = dict(self.seconds)
+
+
+def computed_s() -> float:
+    """Processor seconds of this process, and of all that it has started."""
+    own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    known = sum(usage.ru_utime + usage.ru_stime for usage in (own, ended)) + FORKED_TIME.ended_s
+    return known + _running_s({os.getpid()}, set(FORKED_TIME.running))
+
+
+def _running_s(parents: set[int], processes: set[int]) -> float:
+    """Seconds of `processes` and of those that they, and `parents`, have started."""
+    seconds: dict[int, float] = {}
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for place in Path("/proc").glob("[1-9]*/stat"):
+        try:
+            fields = place.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        pid = int(place.parent.name)
+        children[int(fields[1])].append(pid)
+        seconds[pid] = sum(map(int, fields[11:15])) / _TICKS
+    found = 0.0
+    left = [*processes, *(child for parent in parents for child in children[parent])]
+    while left:
+        pid = left.pop()
+        found += seconds.get(pid, 0.0)
+        left += children[pid]
+    return found
