@@ -20,6 +20,8 @@ KEPT: Final = 100
 _SCHEMA: Final = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs"
 _PRODUCER: Final = "mom-broker"
 _STREAMS: Final = ("archive",)
+#: a part of an event, as OpenLineage defines it
+_Document = Mapping[str, Any]
 _Places = Mapping[str, Mapping[str, int]]
 
 
@@ -30,8 +32,8 @@ class Lineage:
         self._folder = folder
         self._run_id = run_id
         self._began = datetime.now(UTC)
-        self._inputs: dict[tuple[str, str], dict[str, Any]] = {}
-        self._outputs: dict[tuple[str, str], dict[str, Any]] = {}
+        self._inputs: dict[tuple[str, str], _Document] = {}
+        self._outputs: dict[tuple[str, str], _Document] = {}
 
     def read(self, url: str, start: _Places, end: _Places) -> None:
         """The run has read the journals at an address from `start` to before `end`, places by broker."""
@@ -69,7 +71,7 @@ class Lineage:
         for old in sorted(folder.glob("*.json"))[:-KEPT]:
             old.unlink(missing_ok=True)
 
-    def _event(self, kind: str, error: str) -> dict[str, Any]:
+    def _event(self, kind: str, error: str) -> _Document:
         job = self._folder.job
         facets = {"errorMessage": {"message": error, "programmingLanguage": "Python"}} if error else {}
         processing = "STREAMING" if job.job in _STREAMS else "BATCH"
@@ -88,12 +90,12 @@ class Lineage:
         }
 
 
-def _dataset(namespace: str, name: str, kind: str, **facets: Mapping[str, Any]) -> dict[str, Any]:
+def _dataset(namespace: str, name: str, kind: str, **facets: Mapping[str, Any]) -> _Document:
     base = {"inputFacets": "InputDatasetFacet", "outputFacets": "OutputDatasetFacet"}[kind]
     return {"namespace": namespace, "name": name, kind: _facets(facets, base)}
 
 
-def _facets(facets: Mapping[str, Mapping[str, Any]], base: str) -> dict[str, Any]:
+def _facets(facets: Mapping[str, Mapping[str, Any]], base: str) -> _Document:
     """Facets with the two members that each must have."""
     needed = {"_producer": f"urn:{_PRODUCER}:{version(_PRODUCER)}", "_schemaURL": f"{_SCHEMA}/{base}"}
     return {name: {**needed, **facet} for name, facet in facets.items()}

@@ -33,8 +33,9 @@ class Place(NamedTuple):
     tag: int
 
 
-#: by the names of brokers
+#: by the names of brokers, and as Spark stores it
 Offset = Mapping[str, Place]
+Stored = dict[str, dict[str, int]]
 
 
 def parse(stored: Mapping[str, Any]) -> dict[str, Place]:
@@ -56,7 +57,7 @@ def parse(stored: Mapping[str, Any]) -> dict[str, Place]:
     return found
 
 
-def as_dict(offset: Offset) -> dict[str, dict[str, int]]:
+def as_dict(offset: Offset) -> Stored:
     """The form that Spark stores; equal offsets have equal texts."""
     return {name: dict(sorted(offset[name]._asdict().items())) for name in sorted(offset)}
 

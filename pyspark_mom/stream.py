@@ -6,7 +6,7 @@ One object lives as long as its query and plans all batches; `read` is called in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark_mom import offsets, ranges
 from pyspark_mom.brokers import Brokers
 from pyspark_mom.cursor import Cursor
-from pyspark_mom.offsets import Offset, Place
+from pyspark_mom.offsets import Offset, Place, Stored
 from pyspark_mom.options import Options
 from pyspark_mom.transport import Span
 
@@ -45,7 +45,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The reader as workers get it: without files and connections, which `read` opens for itself."""
         return JournalStreamReader, (self._options, self._asked)
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> Stored:
         """The start of a new query. Brokers that are not reached join later."""
         spans = self._reached()
         start = self._brokers.starts(spans)
@@ -72,7 +72,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise next(iter(self._brokers.unreachable.values()))
         return spans
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: Stored, limit: ReadLimit) -> Stored:
         """The end of the next batch: `start` when there is nothing to read.
 
         A broker that `start` does not name begins here, without rows: where it begins must be in a checkpoint
@@ -102,15 +102,15 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return offsets.limit(start, end, max(1, int(limit.max_bytes / size)))
         return end
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:
+    def reportLatestOffset(self) -> Stored | None:
         """The ends that were seen last, for the progress of the query; those of brokers that are not reached
         are marked."""
-        report: dict[str, Any] = offsets.as_dict(self._seen)
+        report = offsets.as_dict(self._seen)
         for name in self._brokers.unreachable.keys() & report.keys():
             report[name]["unreachable"] = True
         return report or None
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: Stored, end: Stored) -> Sequence[InputPartition]:
         """See `DataSourceStreamReader.partitions`; follows from the arguments and the options alone."""
         return ranges.split(offsets.parse(start), offsets.parse(end), self._options.min_partitions)
 
@@ -119,7 +119,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, ranges.Range)
         return ranges.read(partition, self._options, self._asked)
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: Stored) -> None:
         """Report the cursor. Spark calls this one batch late, and never for the last batch of a query with
         Trigger.AvailableNow: `latestOffset` knows more."""
         self._cursor.report(offsets.parse(end))

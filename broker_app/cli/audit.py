@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.base.options import span, with_options
@@ -43,7 +44,7 @@ def list_entries(
     ctx: typer.Context,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="maximum number of entries")] = 50,
     *,
-    filters: dict[str, Any],
+    filters: Facts,
 ) -> None:
     """List entries, newest first."""
     given = invocation.of(ctx)
@@ -59,7 +60,7 @@ def tail(
     ] = 10,
     every: Annotated[float, typer.Option(parser=span(0.1), help="time between updates, such as 2s")] = 1.0,
     *,
-    filters: dict[str, Any],
+    filters: Facts,
 ) -> None:
     """Show the last entries, then new ones as they arrive, until interrupted."""
     given = invocation.of(ctx)
@@ -111,7 +112,7 @@ def verify(ctx: typer.Context) -> None:
         )
 
 
-def _since(rest: Rest, filters: dict[str, Any], last: int) -> Iterator[dict[str, Any]]:
+def _since(rest: Rest, filters: Facts, last: int) -> Iterator[Facts]:
     """Yield the entries after number `last`, newest first."""
     for entry in rest.pages("/audit", **filters):
         if entry["number"] <= last:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broker_app.base import durations
+from broker_app.base.reply_types import Facts
 from broker_app.cli import bridge_control
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import NOT_FOUND, Failure
@@ -208,9 +209,9 @@ bridge_control.add_to(app)
 resources.add_writing(app, BRIDGES)
 
 
-def _events(rest: Rest, name: str) -> list[dict[str, Any]]:
+def _events(rest: Rest, name: str) -> list[Facts]:
     """All known events, newest last."""
-    found: list[dict[str, Any]] = rest.get(f"{resources.path_of(BRIDGES, name)}/events", limit=200)["items"]
+    found: list[Facts] = rest.get(f"{resources.path_of(BRIDGES, name)}/events", limit=200)["items"]
     found.reverse()
     found.sort(key=lambda event: str(event["at"]))
     return found
@@ -221,7 +222,7 @@ def _event_key(event: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(event[name] for name in ("first_at", "queue", "event", "code", "times"))
 
 
-def _list_row(defined: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+def _list_row(defined: Mapping[str, Any], status: Mapping[str, Any]) -> Facts:
     """A row of the list, with the worst state and error of the bridge and its flows."""
     stalled = any(flow["state"] == "stalled" for flow in status["flows"])
     state = "stalled" if stalled else status["state"]
@@ -239,18 +240,18 @@ def _worst(flows: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     return {**error, "detail": f"{worst['queue']}: {error['detail']}{others}"}
 
 
-def _shown(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(given: Invocation, row: Mapping[str, Any]) -> Facts:
     """A row in the form of the output: as it is for programs, with durations in words for a table."""
     if is_machine_format(given):
         return dict(row)
     shown_row = _with_error_text(row)
     if given.output.form != "table":
         return shown_row
-    shown_row |= {name: durations.in_words(shown_row[name]) if shown_row[name] else "" for name in _SPANS}
-    return shown_row | {name: durations.since(shown_row[name]) for name in _TIMES}
+    spans = {name: durations.in_words(shown_row[name]) if shown_row[name] else "" for name in _SPANS}
+    return {**shown_row, **spans, **{name: durations.since(shown_row[name]) for name in _TIMES}}
 
 
-def _with_error_text(row: Mapping[str, Any]) -> dict[str, Any]:
+def _with_error_text(row: Mapping[str, Any]) -> Facts:
     """The row with its error as one sentence."""
     error = row.get("error")
     return {**row, "error": f"{error['code']}: {error['detail']}" if error else ""}

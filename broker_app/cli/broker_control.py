@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli import metrics
 from broker_app.cli.base import invocation
 from broker_app.cli.base.prompts import confirm
@@ -156,7 +157,7 @@ def query(ctx: typer.Context) -> None:
 app.command("metrics")(metrics.of_broker)
 
 
-def _connected(found: dict[str, Any]) -> str:
+def _connected(found: Facts) -> str:
     """The numbers of clients by protocol."""
     clients = found.get("clients", {})
     counts = [f"{count} over {protocol.upper()}" for protocol, count in clients.items() if count]

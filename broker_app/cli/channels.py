@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.exec_option import words_of
 from broker_app.cli.base.failures import FAILED, Failure
@@ -220,7 +221,7 @@ def _bytes_of(part: dict[str, str]) -> bytes:
     return part["body"].encode() if "body" in part else base64.b64decode(part["body_base64"])
 
 
-def _row(row: dict[str, Any], form: str) -> dict[str, Any]:
+def _row(row: Facts, form: str) -> Facts:
     """A site as it is printed: counts by reason are one text, but for programs."""
     if form in ("json", "ndjson", "yaml"):
         return row

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.contexts import DEFAULT_URL, Context, Contexts, read_token
 from broker_app.cli.base.failures import NOT_FOUND, USAGE, Failure
@@ -99,7 +100,7 @@ def rm(
     invocation.of(ctx).output.say(f"context {name} is removed{none}")
 
 
-def _facts(contexts: Contexts, context: Context) -> dict[str, Any]:
+def _facts(contexts: Contexts, context: Context) -> Facts:
     return {
         "name": context.name,
         "url": context.url,

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import typer
 
 from broker_app import config
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.contexts import Target
 from broker_app.cli.base.failures import FAILED, REFUSED, Failure
@@ -163,7 +164,7 @@ def _ports(target: Target, settings: config.Config) -> Iterator[Finding]:
     yield _web_port(target, settings)
 
 
-def _running_settings(target: Target) -> dict[str, Any]:
+def _running_settings(target: Target) -> Facts:
     """The settings of the running broker by name; none where it is not reachable or does not show them."""
     from broker_app.cli.base.rest import Rest
 

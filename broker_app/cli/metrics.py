@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import USAGE, Failure
 from broker_app.cli.base.options import span
@@ -61,7 +62,7 @@ def of_broker(
     rest = given.rest()
     columns = NODE if kind is None else _columns(_OF_BROKER, kind)
 
-    def read() -> dict[str, Any]:
+    def read() -> Facts:
         clients = rest.get("/broker")["clients"] if kind == "cxn" else {}
         return {**sample(rest, None), **clients}
 

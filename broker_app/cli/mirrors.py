@@ -9,6 +9,7 @@ from urllib.parse import quote
 import typer
 
 from broker_app.base import durations
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, NOT_FOUND, Failure
 from broker_app.cli.base.invocation import Invocation
@@ -160,7 +161,7 @@ def _paused(pause: Mapping[str, Any]) -> str:
     return f"takeovers are paused for {durations.in_words(pause['left_s'])} by {pause['user']}{why}"
 
 
-def _status(given: Invocation) -> dict[str, Any]:
+def _status(given: Invocation) -> Facts:
     found = given.rest().call("GET", "/mirrors")["items"]
     if not found:
         raise Failure(
@@ -171,7 +172,7 @@ def _status(given: Invocation) -> dict[str, Any]:
     return dict(found[0])
 
 
-def _loss(lost: dict[str, Any]) -> str:
+def _loss(lost: Facts) -> str:
     count = lost["non_persistent"]
     transient = "an unknown number of" if count is None else f"about {count}"
     return f"{lost['persistent']} persistent and {transient} non-persistent messages"

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import NOT_FOUND, REFUSED, USAGE, Failure
 from broker_app.cli.base.invocation import Invocation
@@ -122,9 +123,9 @@ def restart(
     given.output.say(f"library {library} was restarted")
 
 
-def _status(given: Invocation, destination: str | None) -> dict[str, Any]:
+def _status(given: Invocation, destination: str | None) -> Facts:
     query = {} if destination is None else {"destination": _address(destination)}
-    found: dict[str, Any] = given.rest().get("/reflex-status", **query)
+    found: Facts = given.rest().get("/reflex-status", **query)
     return found
 
 
@@ -152,7 +153,7 @@ def _content(body: str) -> bytes:
         ) from error
 
 
-def _shown_step(step: dict[str, Any]) -> dict[str, Any]:
+def _shown_step(step: Facts) -> Facts:
     headers = ", ".join(
         f"{name}={value}" if value is not None else f"without {name}"
         for name, value in step["headers"].items()

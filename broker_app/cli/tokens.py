@@ -15,6 +15,7 @@ import typer
 from typer._click.core import ParameterSource
 
 from broker_app import config
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import contexts, invocation
 from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, REFUSED, USAGE, Failure
 from broker_app.cli.base.options import span
@@ -191,7 +192,7 @@ def _rest(ctx: typer.Context, data: Path) -> Rest | None:
     return rest
 
 
-def _visible_tokens(rest: Rest) -> list[dict[str, object]]:
+def _visible_tokens(rest: Rest) -> list[Facts]:
     """All tokens for administrators; for others, their own."""
     try:
         return list(rest.pages("/tokens", user="*"))

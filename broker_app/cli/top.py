@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import NOT_FOUND, USAGE, Failure
 from broker_app.cli.base.options import span
@@ -86,7 +87,7 @@ def top(
 def repeat(
     output: Output,
     columns: Sequence[str],
-    read: Callable[[], dict[str, Any]],
+    read: Callable[[], Facts],
     every_s: float,
     samples: int = 0,
 ) -> None:
@@ -146,7 +147,7 @@ def _sorted(rows: list[dict[str, object]], sort: str) -> list[dict[str, object]]
     return sorted(rows, key=keys[sort], reverse=True)
 
 
-def _table(whole: dict[str, Any], sort: str, lines: int) -> Table:
+def _table(whole: Facts, sort: str, lines: int) -> Table:
     from rich.table import Table
     from rich.text import Text
 

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from broker_app.core.destination import QUEUE, TOPIC, Destination, parse
 from broker_app.rules.event import Event
 
 
-def shown(event: Event) -> dict[str, object]:
+class EventFacts(TypedDict):
     """An event as JSON: who, what, where and how; null is what is not known."""
+
+    user: str | None
+    right: str | None
+    method: str | None
+    destination: str | None
+    address: str | None
+    protocol: str | None
+    tls: bool | None
+    client: str | None
+
+
+def shown(event: Event) -> EventFacts:
+    """An event as JSON."""
     kind, name = (QUEUE, event.queue) if event.queue is not None else (TOPIC, event.topic)
     return {
         "user": event.user,

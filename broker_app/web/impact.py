@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from broker_app.net.policy.decisions import Decided
 from broker_app.node.active_use import ActiveUse
@@ -14,7 +14,7 @@ from broker_app.rules.event import SEND, Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from broker_app.web.actions import Changed
-from broker_app.web.events import shown
+from broker_app.web.events import EventFacts, shown
 from broker_app.web.policy_sync import ask
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
@@ -28,8 +28,54 @@ PREVIEW_TIMEOUT_S = 5.0
 #: decisions that are checked before the time is checked
 _RUN = 20
 
-_WHO = ("user", "address", "protocol", "tls", "client")
-_WHAT = ("right", "destination")
+
+class LostAction(TypedDict):
+    """What a client may do now, and could not any more, and the rule that decides it."""
+
+    right: str | None
+    destination: str | None
+    decided_by: str
+
+
+class AffectedClient(TypedDict):
+    """A connected client that would lose something."""
+
+    connection: str
+    user: str | None
+    address: str | None
+    protocol: str | None
+    tls: bool | None
+    client: str | None
+    loses: list[LostAction]
+
+
+class TurnedEvent(EventFacts):
+    """An event whose decision would turn, how often it was decided, and the reasons then and now."""
+
+    times: int
+    decided_by: str
+    until_now: str
+
+
+class DecisionChanges(TypedDict):
+    """Numbers of decisions, and the most frequent events of those that turn."""
+
+    allowed_stay: int
+    denied_stay: int
+    become_denied: int
+    become_allowed: int
+    left_out: int
+    would_be_denied: list[TurnedEvent]
+    would_be_allowed: list[TurnedEvent]
+
+
+class Impact(TypedDict):
+    """What edits would change for decisions and for connected clients."""
+
+    decisions: DecisionChanges
+    clients_affected: int
+    clients_left_out: int
+    clients: list[AffectedClient]
 
 
 class Decider(Protocol):
@@ -44,7 +90,7 @@ def impact(
     decided: Iterable[Decided],
     connected: Sequence[ActiveUse],
     clock: Callable[[], float] = time.monotonic,
-) -> dict[str, Any]:
+) -> Impact:
     """`now` and `then` decide the same events. Counts are of decisions, lists of different events.
 
     Takes up to `PREVIEW_TIMEOUT_S` where thousands of rules have no names that an index could use; what was
@@ -52,14 +98,25 @@ def impact(
     """
     deadline = clock() + PREVIEW_TIMEOUT_S
     rows = list(decided)
-    clients, seen = [], 0
+    clients: list[AffectedClient] = []
+    seen = 0
     for using, uses in _uses(rows, connected):
         if clock() > deadline:
             break
         seen += 1
         if lost := _lost(now, then, uses):
             who = shown(using.who)
-            clients.append({"connection": using.connection, **{key: who[key] for key in _WHO}, "loses": lost})
+            clients.append(
+                {
+                    "connection": using.connection,
+                    "user": who["user"],
+                    "address": who["address"],
+                    "protocol": who["protocol"],
+                    "tls": who["tls"],
+                    "client": who["client"],
+                    "loses": lost,
+                }
+            )
     turned = _Turned()
     for at, row in enumerate(rows):
         if at % _RUN == 0 and clock() > deadline:
@@ -80,7 +137,7 @@ class _Turned:
     def __init__(self) -> None:
         self._stay = {True: 0, False: 0}
         self._turn = {True: 0, False: 0}
-        self._events: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+        self._events: dict[bool, list[TurnedEvent]] = {True: [], False: []}
         self.left_out = 0
 
     def add(self, row: Decided, before: Decision, after: Decision) -> None:
@@ -92,7 +149,7 @@ class _Turned:
             {**shown(row.event), "times": row.times, "decided_by": after.reason, "until_now": before.reason}
         )
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> DecisionChanges:
         """As JSON, the most frequent events first."""
         for events in self._events.values():
             events.sort(key=lambda one: -one["times"])
@@ -107,7 +164,7 @@ class _Turned:
         }
 
 
-def of_changes(node: Node | None, changed: Iterable[Changed]) -> dict[str, Any] | None:
+def of_changes(node: Node | None, changed: Iterable[Changed]) -> Impact | None:
     """The impact of edits that were only tried; None where they are about neither rules nor users.
 
     Without a node in this process nothing is known of decisions and clients. Raises Refused.
@@ -170,14 +227,16 @@ def _uses(
         yield using, dict.fromkeys([*using.receives, *events])
 
 
-def _lost(now: Decider, then: Decider, events: Iterable[Event]) -> list[dict[str, Any]]:
+def _lost(now: Decider, then: Decider, events: Iterable[Event]) -> list[LostAction]:
     """The first actions that would not be allowed any more."""
-    lost = []
+    lost: list[LostAction] = []
     for event in events:
         after = then.decide(event)
         if not after.allowed and now.decide(event).allowed:
             what = shown(event)
-            lost.append({**{key: what[key] for key in _WHAT}, "decided_by": after.reason})
+            lost.append(
+                {"right": what["right"], "destination": what["destination"], "decided_by": after.reason}
+            )
             if len(lost) == MAX_SHOWN:
                 break
     return lost

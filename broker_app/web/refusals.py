@@ -1,7 +1,7 @@
 """Refusals: errors of the control plane as problems (RFC 9457). The one exception handler of DRF."""
 
 import logging
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import OperationalError
@@ -62,6 +62,14 @@ PROBLEM_REPLIES: dict[tuple[int, str], Any] = {
 _SECRET = ("password", "token")
 
 
+class FieldError(TypedDict):
+    """The error of a member of a request."""
+
+    pointer: str
+    detail: str
+    got: NotRequired[object]
+
+
 class _Conflict(exceptions.APIException):
     status_code = status.HTTP_409_CONFLICT
 
@@ -83,7 +91,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response:
         body = problem_body("internal", "the node failed; its log has the details", **trace)
         return Response(body, status.HTTP_500_INTERNAL_SERVER_ERROR, content_type=MEDIA_TYPE)
     name = _NAMES.get(response.status_code, "internal")
-    extra: dict[str, Any] = {}
+    extra: dict[str, list[FieldError]] = {}
     detail = _sentence(error)
     if isinstance(error, exceptions.ValidationError):
         extra["errors"] = errors = [_with_value(wrong, context["request"]) for wrong in _errors(error.detail)]
@@ -136,16 +144,16 @@ def _sentence(error: Exception) -> str:
     return str(error.detail) if isinstance(error, exceptions.APIException) else str(error)
 
 
-def _of_edits(error: InvalidEdits) -> dict[str, Any]:
+def _of_edits(error: InvalidEdits) -> dict[str, dict[str, Any]]:
     """The errors of each edit, by kind and key."""
-    found: dict[str, Any] = {}
+    found: dict[str, dict[str, Any]] = {}
     for edit, fault in error.faults:
         wrong = fault.message_dict if hasattr(fault, "error_dict") else fault.messages
         found.setdefault(edit.kind, {})[edit.key] = wrong
     return found
 
 
-def _with_value(wrong: dict[str, Any], request: Request) -> dict[str, Any]:
+def _with_value(wrong: FieldError, request: Request) -> FieldError:
     """An error with the value that was sent, where that is short and no secret."""
     try:
         found: Any = request.data

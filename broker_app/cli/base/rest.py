@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode
 
 from broker_app.base import suggestions
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base.contexts import Target
 from broker_app.cli.base.failures import FAILED, NOT_FOUND, UNREACHABLE, Failure, of_problem, unreachable
 from broker_app.cli.destinations import queue_name
@@ -41,7 +42,7 @@ class Rest:
         path: str,
         body: Any = None,
         *,
-        query: dict[str, Any] | None = None,
+        query: Facts | None = None,
         wait_s: float = 0.0,
     ) -> Any:
         """Return the decoded reply, None when it is empty. `wait_s` is added to the timeout."""
@@ -57,7 +58,7 @@ class Rest:
         body: Any = None,
         headers: dict[str, str] | None = None,
         *,
-        query: dict[str, Any] | None = None,
+        query: Facts | None = None,
     ) -> tuple[Any, str]:
         """Return the decoded reply and its ETag. `headers` can be conditions such as If-Match."""
         data = json.dumps(body).encode() if body is not None else None
@@ -72,15 +73,13 @@ class Rest:
         content_type: str,
         headers: dict[str, str] | None = None,
         *,
-        query: dict[str, Any] | None = None,
+        query: Facts | None = None,
     ) -> tuple[Any, str]:
         """Return the decoded reply to a POST of encoded content, and its ETag."""
         with self._open("POST", path, content, content_type, query or {}, 0.0, headers) as reply:
             return json.loads(reply.read()), reply.headers.get("etag", "")
 
-    def download(
-        self, path: str, into: BinaryIO, accept: str = "*/*", *, query: dict[str, Any] | None = None
-    ) -> None:
+    def download(self, path: str, into: BinaryIO, accept: str = "*/*", *, query: Facts | None = None) -> None:
         """Write the body of a reply to a file. Raises Failure also when it ends early."""
         with self._open("GET", path, None, "", query or {}, 0.0, {"accept": accept}) as reply:
             while chunk := reply.read(_CHUNK):
@@ -123,7 +122,7 @@ class Rest:
         path: str,
         data: bytes | Iterator[bytes] | None,
         content_type: str,
-        query: dict[str, Any],
+        query: Facts,
         wait_s: float,
         conditions: dict[str, str] | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
@@ -149,9 +148,9 @@ class Rest:
         self,
         path: str,
         limit: int | None = None,
-        on_page: Callable[[dict[str, Any]], object] = dict,
+        on_page: Callable[[Facts], object] = dict,
         **query: Any,
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Facts]:
         """Yield the items of a list, page by page, up to `limit`; `on_page` is called with each page."""
         left = limit
         after = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, get_args
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.base.prompts import confirm
@@ -209,7 +210,7 @@ def changemaster(
     given.output.say(f"{found['result']}: {found['keeper']} is the keeper")
 
 
-def _rows_of_reload(one: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows_of_reload(one: Mapping[str, Any]) -> Sequence[Facts]:
     """The settings that the central file has changed at one broker, or one row without any."""
     results = (("applied", one["applied"]), ("needs a restart", one["refused"]))
     rows = [{"broker": one["broker"], "result": what, **changed} for what, all in results for changed in all]

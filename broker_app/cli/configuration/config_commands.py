@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from broker_app.base import units
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import FAILED, UNREACHABLE, USAGE, Failure
 from broker_app.cli.base.options import DryRun, Reason
@@ -108,7 +110,7 @@ def _setting(assignment: str) -> tuple[str, Any]:
     return name, value
 
 
-def _changes(setting: dict[str, Any]) -> str:
+def _changes(setting: Facts) -> str:
     """The time at which a change of a setting takes effect."""
     if setting["restart"]:
         return "a file has another value: needs a restart"
@@ -206,12 +208,12 @@ def _names_broker(given: Invocation) -> bool:
     return bool(named or target.login or target.cert_file)
 
 
-def _check_at_broker(given: Invocation, file: Path, loaded: Loaded) -> dict[str, Any] | None:
+def _check_at_broker(given: Invocation, file: Path, loaded: Loaded) -> Facts | None:
     """The broker's check of a file and its includes; None when there is no broker."""
     texts = {name: source.text for name, source in loaded.sources.items()}
     body = {"text": texts.pop(file.name), "files": texts}
     try:
-        answer: dict[str, Any] = given.rest().call("POST", "/config/check", body)
+        answer: Facts = given.rest().call("POST", "/config/check", body)
     except Failure as failure:
         if failure.code != UNREACHABLE:
             raise
@@ -220,14 +222,14 @@ def _check_at_broker(given: Invocation, file: Path, loaded: Loaded) -> dict[str,
     return answer
 
 
-def _report_errors(given: Invocation, errors: list[dict[str, Any]]) -> None:
+def _report_errors(given: Invocation, errors: Sequence[Facts]) -> None:
     if given.output.form == "table":
         print("\n".join(map(_sentence, errors)))
     else:
         given.output.rows(("file", "line", "column", "detail"), errors)
 
 
-def _error_row(error: ZeroError) -> dict[str, Any]:
+def _error_row(error: ZeroError) -> Facts:
     return {
         "file": error.file,
         "line": error.line,
@@ -237,7 +239,7 @@ def _error_row(error: ZeroError) -> dict[str, Any]:
     }
 
 
-def _sentence(error: dict[str, Any]) -> str:
+def _sentence(error: Facts) -> str:
     lines = "".join(f"\n    {line}" for line in error["marker"].splitlines())
     return f"{error['file']}:{error['line']}:{error['column']}: {error['detail']}{lines}"
 

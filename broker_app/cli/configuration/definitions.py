@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import CONFLICT, USAGE, Failure
 from broker_app.cli.base.options import DryRun, Reason, Yes, reason_header
@@ -96,7 +97,7 @@ def _query(prune: bool) -> dict[str, object]:
     return {"prune": "true"} if prune else {}
 
 
-def _report_plan(given: Invocation, found: dict[str, Any]) -> None:
+def _report_plan(given: Invocation, found: Facts) -> None:
     """Print a plan: the changes as rows, the rest as sentences."""
     show_changes(given, found["changes"])
     counts = ", ".join(

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import completion
 from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, USAGE, Failure
 from broker_app.cli.base.invocation import Invocation
@@ -143,7 +144,7 @@ def resume(given: Invocation, kind: str, name: str) -> None:
     _report(given, f"resumed {kind} {name}", row)
 
 
-def _report(given: Invocation, did: str, row: dict[str, Any]) -> None:
+def _report(given: Invocation, did: str, row: Facts) -> None:
     """Print what was done to a destination, with its settings."""
     values = ", ".join(f"{name}={_plain(value)}" for name, value in row["settings"].items())
     given.output.done(f"{did}: {values}" if values else did, {"address": row["address"], **row["settings"]})
@@ -188,7 +189,7 @@ def remove(
     given.output.say("removed")
 
 
-def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
+def shown(facts: Facts, form: str) -> Facts:
     """The members of a destination to print. Unless the output is for programs, each setting is one line, and
     defaults are left out. A pattern has only settings."""
     if "address" in facts:

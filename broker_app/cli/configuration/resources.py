@@ -14,6 +14,7 @@ import typer
 
 from broker_app import config
 from broker_app.base import durations
+from broker_app.base.reply_types import Facts
 from broker_app.base.suggestions import suggestion
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base import impact as impact_report
@@ -156,7 +157,7 @@ def _create(
     given: Invocation,
     kind: ResourceType,
     name: str,
-    values: dict[str, Any],
+    values: Facts,
     reason: str | None,
     *,
     yes: bool,
@@ -165,10 +166,10 @@ def _create(
 ) -> None:
     values = {field: value for field, value in values.items() if value is not None}
 
-    def write(*, dry_run: bool) -> tuple[dict[str, Any] | None, bool]:
+    def write(*, dry_run: bool) -> tuple[Facts | None, bool]:
         return _write(given, "PUT", kind, name, values, {"if-none-match": "*"}, reason, dry_run=dry_run)
 
-    def make() -> tuple[dict[str, Any] | None, bool]:
+    def make() -> tuple[Facts | None, bool]:
         if not (yes or dry_run):
             _confirm_loss_of_rights(given, kind, name, write)
         return write(dry_run=dry_run)
@@ -244,7 +245,7 @@ def change_resource(
     given: Invocation,
     kind: ResourceType,
     name: str,
-    values: dict[str, Any],
+    values: Facts,
     reason: str | None,
     *,
     yes: bool = False,
@@ -255,7 +256,7 @@ def change_resource(
         raise Failure(USAGE, "no field to change is given", fix="add FIELD=VALUE")
     _, version = given.rest().exchange("GET", path_of(kind, name))
 
-    def write(*, dry_run: bool) -> tuple[dict[str, Any] | None, bool]:
+    def write(*, dry_run: bool) -> tuple[Facts | None, bool]:
         return _write(given, "PATCH", kind, name, values, {"if-match": version}, reason, dry_run=dry_run)
 
     if not (yes or dry_run):
@@ -300,12 +301,12 @@ def _write(
     method: str,
     kind: ResourceType,
     name: str,
-    values: dict[str, Any] | None,
+    values: Facts | None,
     condition: dict[str, str],
     reason: str | None,
     *,
     dry_run: bool,
-) -> tuple[dict[str, Any] | None, bool]:
+) -> tuple[Facts | None, bool]:
     """Return the reply, and whether it is only a preview."""
     headers = condition | reason_header(reason)
     query = {"dry_run": "true"} if dry_run else None
@@ -313,7 +314,7 @@ def _write(
     return reply, dry_run
 
 
-def _report(given: Invocation, sentence: str, reply: dict[str, Any] | None, dry_run: bool) -> None:
+def _report(given: Invocation, sentence: str, reply: Facts | None, dry_run: bool) -> None:
     """Print the changed resource, or the preview of the change."""
     if dry_run:
         show_preview(given, reply)
@@ -328,7 +329,7 @@ def _warn(given: Invocation, reply: Mapping[str, Any]) -> None:
         given.output.warn(f"warning: {warning}")
 
 
-def show_preview(given: Invocation, reply: dict[str, Any] | None) -> None:
+def show_preview(given: Invocation, reply: Facts | None) -> None:
     """Print the preview of a change."""
     if reply is None:
         return

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import REFUSED, USAGE, Failure
 from broker_app.cli.base.invocation import Invocation
@@ -52,7 +53,7 @@ def check(ctx: typer.Context, *, question: dict[str, object]) -> None:
 
 
 @with_options(**_QUESTION)
-def explain(ctx: typer.Context, *, question: dict[str, Any]) -> None:
+def explain(ctx: typer.Context, *, question: Facts) -> None:
     """Show which rule decides, and why each rule before it does not."""
     given = invocation.of(ctx)
     found, output = _explained(given, question), given.output
@@ -85,7 +86,7 @@ def denials(
     given.output.rows(_DENIALS, found["items"], whole=True)
 
 
-def _explained(given: Invocation, question: dict[str, Any]) -> dict[str, Any]:
+def _explained(given: Invocation, question: Facts) -> Facts:
     """Return the broker's explanation. Raises Failure."""
     if "action" not in question:
         raise Failure(USAGE, "no action is given", fix="add --action, such as --action POST")
@@ -96,7 +97,7 @@ def _explained(given: Invocation, question: dict[str, Any]) -> dict[str, Any]:
     del body[kind]
     if "rules" in question:
         body["rules"] = _read(question["rules"])
-    found: dict[str, Any] = given.rest().call("POST", "/explain", body)
+    found: Facts = given.rest().call("POST", "/explain", body)
     return found
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ from broker_app.cli.journals.private import replace_private
 
 if TYPE_CHECKING:
     from broker_app.core.record_reader import Reader
+    from broker_app.journal.tools.inspect import DumpedBatch, DumpedRecord
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -196,17 +197,17 @@ def _check(directory: Path) -> None:
 
 
 def _readable(
-    batch: dict[str, Any], record: dict[str, Any], readers: dict[str, Reader], bodies: bool
-) -> dict[str, Any]:
+    batch: DumpedBatch, record: DumpedRecord, readers: dict[str, Reader], bodies: bool
+) -> dict[str, object]:
     """One record, decoded."""
     from broker_app.core import records
     from broker_app.core.publishing.bulk_producer import is_bulk_producer
     from broker_app.core.record_reader import Reader
 
-    content: bytes = record["content"]
+    content = record["content"]
     kind, flags, priority, destination, start, end = next(records.walk(content))
     address = batch["destinations"][destination]
-    shown: dict[str, Any] = {"position": record["position"], "file": batch["file"], "destination": address}
+    shown: dict[str, object] = {"position": record["position"], "file": batch["file"], "destination": address}
     if kind == records.PUBLISHED:
         message = readers.setdefault(address, Reader(address)).message(content, record["position"])
         shown |= {
@@ -266,7 +267,7 @@ def _reason(code: int) -> dict[str, str]:
     return {"reason": reasons.name_of(code) or f"code {code}"} if code else {}
 
 
-def _client(batch: dict[str, Any], index: int) -> dict[str, Any]:
+def _client(batch: DumpedBatch, index: int) -> dict[str, dict[str, str]]:
     """The client with this index in the table of a batch, if it is known."""
     from broker_app.core import client_address, records
 
@@ -276,7 +277,7 @@ def _client(batch: dict[str, Any], index: int) -> dict[str, Any]:
     return {"client": {name: text for name, text in named._asdict().items() if text}}
 
 
-def _clients(batch: dict[str, object], content: bytes, start: int, end: int) -> dict[str, object]:
+def _clients(batch: DumpedBatch, content: bytes, start: int, end: int) -> dict[str, object]:
     """The clients of the messages of a record, in their order, if they are known."""
     from broker_app.core import records
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import FAILED, Failure
 from broker_app.cli.base.invocation import Invocation
@@ -79,7 +80,7 @@ def replay(
     _run(invocation.of(ctx), "replay", source, to, options)
 
 
-def _run(given: Invocation, op: str, source: str, to: str | None, options: dict[str, Any]) -> None:
+def _run(given: Invocation, op: str, source: str, to: str | None, options: Facts) -> None:
     limit: int | None = options.get("limit")
     request = {
         "op": op,
@@ -148,7 +149,7 @@ def _report_plan(given: Invocation, plan: dict[str, object]) -> None:
             given.output.say(f"  {name}: {value}")
 
 
-def _shown_plan(plan: dict[str, Any]) -> dict[str, Any]:
+def _shown_plan(plan: Facts) -> Facts:
     """The members of a plan that users read; of its sample only the ids."""
     facts = {name: plan[name] for name in ("op", "source", "target", "matches", "count", "oldest", "newest")}
     for name in ("by_origin", "by_reason"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import NOT_FOUND, USAGE, Failure
 from broker_app.cli.destinations import queue_name
@@ -47,10 +48,10 @@ def why(
     )
 
 
-def _ask(rest: Rest, message_id: str, queue: str, *, certain: bool) -> dict[str, Any] | None:
+def _ask(rest: Rest, message_id: str, queue: str, *, certain: bool) -> Facts | None:
     """The broker's explanation. None, or a Failure if `certain`, when the message is not in that queue."""
     try:
-        answer: dict[str, Any] = rest.get(f"/messages/{quote(message_id, safe='')}/why", queue=queue)
+        answer: Facts = rest.get(f"/messages/{quote(message_id, safe='')}/why", queue=queue)
     except Failure as failure:
         if certain or failure.code != NOT_FOUND:
             raise

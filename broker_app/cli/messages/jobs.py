@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
 
 from broker_app.base import durations
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, Failure
 from broker_app.cli.base.progress import Progress
@@ -72,7 +73,7 @@ def results(ctx: typer.Context, job: _Job) -> None:
     invocation.of(ctx).rest().download(_path(job, "results"), sys.stdout.buffer)
 
 
-def wait(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
+def wait(given: Invocation, rest: Rest, job_id: str) -> Facts:
     """Wait for a job, print its result and return it. Raises Failure when it refused messages."""
     job = watch(given, rest, job_id)
     given.output.done(sentence(job), job)
@@ -81,9 +82,9 @@ def wait(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
     return job
 
 
-def watch(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
+def watch(given: Invocation, rest: Rest, job_id: str) -> Facts:
     """Wait for a job while showing its progress, and return it. Raises Failure when it stopped or failed."""
-    job: dict[str, Any] = rest.get(_path(job_id))
+    job: Facts = rest.get(_path(job_id))
     with Progress(given.output, job["op"], job["total"]) as progress:
         while job["state"] in ("waiting", "running"):
             progress.update(job["processed"], job["reason"] or "")
@@ -94,7 +95,7 @@ def watch(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
     return job
 
 
-def sentence(job: dict[str, Any]) -> str:
+def sentence(job: Facts) -> str:
     """The result of a job, with the command that undoes it."""
     where = _address(job["target"] or job["source"])
     verb = {"done": _DONE.get(job["op"], job["op"]), "cancelled": f"{job['op']} cancelled:"}

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base.failures import FAILED, UNREACHABLE, Failure
 from broker_app.cli.base.invocation import Invocation
 from broker_app.cli.base.rest import Rest, queue_path
@@ -43,7 +43,7 @@ def show(given: Invocation, queue: str, count: int | None, command: list[str]) -
         )
 
 
-def _followed(rest: Rest, queue: str, warn: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def _followed(rest: Rest, queue: str, warn: Callable[[str], None]) -> Iterator[Facts]:
     """Yield notifications. When the connection breaks it is opened again, and continues behind the last
     one."""
     path, after, delay_s = queue_path(queue, "events"), 0, _FIRST_S

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import EMPTY, FAILED, NOT_FOUND, REFUSED, USAGE, Failure
 from broker_app.cli.base.options import span
@@ -70,7 +71,7 @@ def browse(
     given = invocation.of(ctx)
     others: dict[str, None] = {}
 
-    def note_others(page: dict[str, Any]) -> None:
+    def note_others(page: Facts) -> None:
         others.update(dict.fromkeys(page["not_shown"]))
 
     items = given.rest().pages(queue_path(queue, "messages"), limit=count, where=where, on_page=note_others)
@@ -93,21 +94,17 @@ def _check_exists(rest: Rest, queue: str) -> None:
             raise
 
 
-def _receive(
-    rest: Rest, queue: str, count: int, wait_s: float, lease_s: float | None
-) -> list[dict[str, Any]]:
+def _receive(rest: Rest, queue: str, count: int, wait_s: float, lease_s: float | None) -> list[Facts]:
     """Return up to `count` messages as soon as there is one; none when the time is over."""
     from broker_app.cli.base.rest import queue_path
 
-    request: dict[str, Any] = {"max": count}
+    request: dict[str, float] = {"max": count}
     if lease_s is not None:
         request["lease_s"] = lease_s
     deadline = time.monotonic() + wait_s
     while True:
         request["wait_s"] = left_s = max(0.0, min(_LONGEST_WAIT_S, deadline - time.monotonic()))
-        items: list[dict[str, Any]] = rest.call("POST", queue_path(queue, "receive"), request, wait_s=left_s)[
-            "items"
-        ]
+        items: list[Facts] = rest.call("POST", queue_path(queue, "receive"), request, wait_s=left_s)["items"]
         if items or time.monotonic() >= deadline:
             return items
 
@@ -126,7 +123,7 @@ def _settle(rest: Rest, action: str, receipts: list[str]) -> None:
         )
 
 
-def _with_body(item: dict[str, Any]) -> dict[str, Any]:
+def _with_body(item: Facts) -> Facts:
     """The item with a decoded `body`."""
     if "body" in item:
         return item

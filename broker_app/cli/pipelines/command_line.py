@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.invocation import Invocation
 
@@ -41,7 +42,7 @@ def broker_options(given: Invocation) -> list[str]:
     return [word for name, value in options.items() if value for word in (name, value)]
 
 
-def credentials(params: dict[str, Any]) -> dict[str, str]:
+def credentials(params: Facts) -> dict[str, str]:
     """The parameters with a credential: the name of a variable, or of a file if there is a slash in it."""
     return {name: params[name] for name in _CREDENTIALS if params.get(name)}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli import destinations
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import USAGE, Failure
@@ -57,7 +58,7 @@ def replay(
         bool, typer.Option("--dead-letters", help="messages that the broker refuses become dead letters")
     ] = False,
     *,
-    given: dict[str, Any],
+    given: Facts,
 ) -> None:
     """Publish messages of an archive again, each once under the name of the run.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import Failure
 from broker_app.cli.base.options import with_options
@@ -55,7 +56,7 @@ def archive(
     once: Annotated[bool, typer.Option("--once", help="like --available-now, in one batch")] = False,
     start: From = None,
     *,
-    given: dict[str, Any],
+    given: Facts,
 ) -> None:
     """Keep all events as Parquet files, each exactly once.
 
@@ -86,7 +87,7 @@ def statistics(
         str | None, typer.Option("--until", "--to", metavar="TIME", help="end before this time")
     ] = None,
     *,
-    given: dict[str, Any],
+    given: Facts,
 ) -> None:
     """Count messages and measure times for each destination and minute.
 
@@ -119,7 +120,7 @@ def reconcile(
     out: Annotated[Path | None, typer.Option(help="file for the messages that are not ok")] = None,
     start: From = None,
     *,
-    given: dict[str, Any],
+    given: Facts,
 ) -> None:
     """Compare what a broker forwarded over a bridge with what the other broker received.
 
@@ -159,7 +160,7 @@ def compact(
         str | None, typer.Option(metavar="TIME", help="only hours that ended before; default: an hour ago")
     ] = None,
     *,
-    given: dict[str, Any],
+    given: Facts,
 ) -> None:
     """Merge the small files of an archive, without Spark.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.contexts import Target
 from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, UNREACHABLE, USAGE, Failure
@@ -41,9 +42,7 @@ def done(ctx: typer.Context, run: Run) -> None:
 
 
 @contextmanager
-def surroundings(
-    ctx: typer.Context, given: dict[str, Any], unit: str = "positions"
-) -> Iterator[Surroundings]:
+def surroundings(ctx: typer.Context, given: Facts, unit: str = "positions") -> Iterator[Surroundings]:
     """The surroundings of a run, with a bar that shows its progress in units of its source."""
     from mom_pipeline import runner
     from mom_pipeline.progress import RUNNING
@@ -103,7 +102,7 @@ class _Api:
             raise ApiRefused(failure.what, conflict=conflict, missing=missing) from failure
 
 
-def source(ctx: typer.Context, given: dict[str, Any], around: Surroundings) -> Source:
+def source(ctx: typer.Context, given: Facts, around: Surroundings) -> Source:
     """The journal that is read: by default that of the selected broker, with its credential."""
     from mom_pipeline.source import Source
 

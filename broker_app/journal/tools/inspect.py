@@ -1,10 +1,10 @@
 """Looking at a journal from outside, running or stopped, without changing or locking anything."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from struct import error as StructError
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalFailed
@@ -214,11 +214,34 @@ def _places(content: bytes, offset: int, frame: codec.Frame) -> list[tuple[int, 
     return [(frame.first_position + i, starts[i], starts[i + 1]) for i in range(len(starts) - 1)]
 
 
-def dump(directory: str | Path, *, first_position: int = 0, records: bool = True) -> Iterator[dict[str, Any]]:
-    """Batches as dictionaries, from `first_position` on, in the order of the files.
+class DumpedRecord(TypedDict):
+    """A record, with its content as it is stored."""
 
-    Keys of a batch: file, offset, bytes, epoch, first_position, time_us, count, carried, destinations and,
-    if `records`, a list of {position, type, bytes, content}. The rest of a damaged file is left out.
+    position: int
+    type: int
+    bytes: int
+    content: bytes
+
+
+class DumpedBatch(TypedDict):
+    """A batch, and the place in its file."""
+
+    file: str
+    offset: int
+    bytes: int
+    epoch: int
+    first_position: int
+    time_us: int
+    count: int
+    carried: bool
+    destinations: Sequence[str]
+    records: NotRequired[list[DumpedRecord]]
+
+
+def dump(directory: str | Path, *, first_position: int = 0, records: bool = True) -> Iterator[DumpedBatch]:
+    """Batches from `first_position` on, in the order of the files, with their records if asked for.
+
+    The rest of a damaged file is left out.
     """
     for seen in _segments(Files(Path(directory))):
         if isinstance(seen, Finding):
@@ -230,7 +253,7 @@ def dump(directory: str | Path, *, first_position: int = 0, records: bool = True
                 break
             if places and places[-1][0] < first_position:
                 continue
-            batch: dict[str, Any] = {
+            batch: DumpedBatch = {
                 "file": _name(seen),
                 "offset": offset,
                 "bytes": frame.length,

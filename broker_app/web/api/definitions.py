@@ -14,8 +14,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app.base.refused import Refused
+from broker_app.base.reply_types import Facts
 from broker_app.net.http.requests import boolean
-from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of
+from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, Json, array_of, object_of
 from broker_app.web import definitions, history
 from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params
@@ -32,7 +33,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 _THING = {"kind": TEXT, "name": TEXT}
 _IN_FILE = object_of({**_THING, "origin": TEXT})
 _PRUNE = query("prune", BOOLEAN, "whether what the document's kinds have and the document has not, goes")
-_DOCUMENT: dict[str, Any] = {
+_DOCUMENT: Json = {
     "type": "object",
     "properties": {"mom_definitions": {"const": 1}},
     "required": ["mom_definitions"],
@@ -64,7 +65,7 @@ _PLAN = object_of(
         "kept", "without_secret",
     ),
 )  # fmt: skip
-_TAKES: dict[str, Any] = {
+_TAKES: Json = {
     "parameters": [_PRUNE, REASON, ETAG],
     "request": {JSON: _DOCUMENT, YAML: _DOCUMENT},
 }
@@ -195,7 +196,7 @@ def _refusal(wrong: definitions.InvalidDocument) -> Refused:
 
 
 def _reply(
-    plan: definitions.ImportPlan, *, prune: bool, applied: bool, more: dict[str, Any] | None = None
+    plan: definitions.ImportPlan, *, prune: bool, applied: bool, more: Facts | None = None
 ) -> Response:
     actions = [changed.action for changed in plan.changes]
     version = history.newest() if applied else plan.version
@@ -214,5 +215,5 @@ def _reply(
     return Response(body, headers={"ETag": etag(version, "" if applied else plan.digest)})
 
 
-def _in_file(one: Any) -> dict[str, Any]:
+def _in_file(one: Any) -> dict[str, str]:
     return {"kind": one.kind, "name": one.key, "origin": one.origin}

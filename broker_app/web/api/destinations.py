@@ -18,13 +18,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app.base.refused import Refused
+from broker_app.base.reply_types import Facts
 from broker_app.models import DestinationSettings
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.requests import boolean
 from broker_app.net.policy.destination_settings import EVERYTHING, SETTINGS, check_address, is_pattern
 from broker_app.net.rest.openapi import row_schema, said_schema
-from broker_app.net.rest.openapi.schemas import BOOLEAN, array_of, object_of, ref
+from broker_app.net.rest.openapi.schemas import BOOLEAN, Json, array_of, object_of, ref
 from broker_app.net.rest.openapi.schemas import PAGING as PAGES
 from broker_app.web import actions
 from broker_app.web.actions import audit
@@ -65,17 +66,17 @@ class MayConfigure(BasePermission):
 
 
 _WRITTEN = {"anyOf": [row_schema(), ref("DryRun")]}
-_PUT: dict[str, Any] = {
+_PUT: Json = {
     "request": {"application/json": said_schema()},
     "responses": {200: _WRITTEN, 201: row_schema(), **PROBLEM_REPLIES},
     "parameters": [IF_MATCH, IF_NONE_MATCH, DRY_RUN, REASON, ETAG],
 }
-_PATCH: dict[str, Any] = {
+_PATCH: Json = {
     "request": {"application/json": said_schema(change=True)},
     "responses": {200: _WRITTEN, **PROBLEM_REPLIES},
     "parameters": [IF_MATCH, DRY_RUN, REASON, ETAG],
 }
-_DELETE: dict[str, Any] = {
+_DELETE: Json = {
     "request": None,
     "responses": {204: None, 200: ref("DryRun"), **PROBLEM_REPLIES},
     "parameters": [IF_MATCH, DRY_RUN, REASON],
@@ -142,7 +143,7 @@ class SettingsView(APIView):
         spec = actions.destination_spec(address)
         return self._write(request, address, request_params.merged(spec.values if spec else {}, change))
 
-    def _write(self, request: Request, address: str, values: dict[str, Any]) -> Response:
+    def _write(self, request: Request, address: str, values: Facts) -> Response:
         before = actions.version_of(KIND, address)
         edit = actions.Edit(KIND, address, values, expected(request, before, built_in=True))
         tried = boolean(request.query_params.dict(), "dry_run")

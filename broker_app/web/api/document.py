@@ -7,6 +7,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from broker_app.net.problems import MEDIA_TYPE
 from broker_app.net.rest.openapi import operations
+from broker_app.net.rest.openapi.schemas import Json
 from broker_app.web.api import schemas
 
 
@@ -17,7 +18,7 @@ def document() -> dict[str, object]:
     return schema
 
 
-def describe(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+def describe(result: Json, **_: Any) -> Json:
     """A hook of drf-spectacular: operations are described with the words and replies of the data plane."""
     # drf-spectacular would have its document in many languages; ours is in English.
     del result["paths"]["/api/v1/openapi.json"]["get"]["parameters"]
@@ -34,7 +35,7 @@ def describe(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     return result
 
 
-def _reply(status: str, reply: dict[str, Any]) -> dict[str, Any]:
+def _reply(status: str, reply: Json) -> Json:
     """Every refusal is a problem, and every reply has its Request-Id."""
     if MEDIA_TYPE in reply.get("content", {}):
         return {"$ref": f"#/components/responses/Problem{status}"}

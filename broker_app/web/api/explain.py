@@ -20,7 +20,7 @@ from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.requests import boolean
 from broker_app.net.policy.access import asked_of_rules, decided_before_rules
 from broker_app.net.policy.policy import Grant
-from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of, or_null
+from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, Json, array_of, object_of, or_null
 from broker_app.net.stomp.login.registrations import MAX_NAME
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
@@ -52,7 +52,7 @@ _DESCRIPTIONS = {
     "tls": "whether TLS protects the connection",
     "client": "STOMP's client-id",
 }
-_SCHEMAS: dict[str, Any] = {
+_SCHEMAS: Json = {
     "user": {**TEXT, "minLength": 1, "maxLength": 150},
     "action": {"enum": [*METHODS, *RIGHTS]},
     "destination": {**TEXT, "minLength": 1, "maxLength": 300},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -10,10 +10,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app.base.refused import Refused
+from broker_app.base.reply_types import Facts
 from broker_app.models import Change
 from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.requests import whole_number
-from broker_app.net.rest.openapi.schemas import BOOLEAN, PAGING, TEXT, TIME, array_of, object_of
+from broker_app.net.rest.openapi.schemas import BOOLEAN, PAGING, TEXT, TIME, Json, array_of, object_of
 from broker_app.web import history
 from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params
@@ -25,7 +26,7 @@ from broker_app.web.api.schemas import CHANGE, IMPACT, WARNINGS
 from broker_app.web.policy_sync import node_of
 from broker_app.web.resource_types import RESOURCE_TYPES
 
-_ABOUT: dict[str, Any] = {
+_ABOUT: Json = {
     "version": {"type": "integer", "minimum": 1},
     "time": TIME,
     "author": TEXT,
@@ -170,21 +171,21 @@ class Rollback(APIView):
         request_params.query(request, ())
         wish = _wish(request_params.body(request))
         newest = history.newest()
-        if not wish["dry_run"] or "If-Match" in request.headers:
+        if not wish.dry_run or "If-Match" in request.headers:
             require(request, etag(newest))
         try:
             back = history.go_back(
-                actor_of(request, wish["reason"]),
-                wish["to"],
+                actor_of(request, wish.reason),
+                wish.to,
                 newest,
-                only=wish["only"],
-                dry_run=wish["dry_run"],
+                only=wish.only,
+                dry_run=wish.dry_run,
             )
         except history.NoSuchVersion as missing:
             raise Refused("not-found", str(missing)) from missing
         body = {
-            **dry_run.reply(back.outcome, node_of(request) if wish["dry_run"] else None),
-            "dry_run": wish["dry_run"],
+            **dry_run.reply(back.outcome, node_of(request) if wish.dry_run else None),
+            "dry_run": wish.dry_run,
             "kept": [{"kind": one.kind, "name": one.key, "reason": one.why} for one in back.kept],
         }
         return Response(body, headers={"ETag": etag(history.newest())})
@@ -197,7 +198,16 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _wish(body: dict[str, Any]) -> dict[str, Any]:
+class _Wish(NamedTuple):
+    """The version to roll back to; `only` is the kind and name of the resource if it is one."""
+
+    to: int
+    dry_run: bool
+    reason: str
+    only: tuple[str, str] | None
+
+
+def _wish(body: Facts) -> _Wish:
     """The version to roll back to. Raises Refused."""
     for name in body:
         if name not in _WISH:
@@ -213,13 +223,13 @@ def _wish(body: dict[str, Any]) -> dict[str, Any]:
     if ("kind" in body) != ("name" in body):
         raise invalid("/name", "kind and name belong together")
     if "kind" not in body:
-        return {"to": to, "dry_run": dry, "reason": reason, "only": None}
+        return _Wish(to, dry, reason, None)
     if body["kind"] not in list(RESOURCE_TYPES) or not isinstance(body["name"], str):
         raise invalid("/kind", f"must be one of {', '.join(RESOURCE_TYPES)}, and name a text")
-    return {"to": to, "dry_run": dry, "reason": reason, "only": (body["kind"], body["name"])}
+    return _Wish(to, dry, reason, (body["kind"], body["name"]))
 
 
-def _about(change: Change) -> dict[str, Any]:
+def _about(change: Change) -> dict[str, object]:
     return {
         "version": change.number,
         "time": change.time,
@@ -230,6 +240,6 @@ def _about(change: Change) -> dict[str, Any]:
     }
 
 
-def _named(row: Any) -> dict[str, Any]:
+def _named(row: Any) -> dict[str, str]:
     action = "created" if row.before is None else "removed" if row.after is None else "changed"
     return {"kind": row.kind, "name": row.key, "action": action}
