@@ -101,7 +101,7 @@ async def test_browse_names_the_brokers_whose_messages_it_does_not_show(served: 
     served.rest.engine.broker.cluster_usage.others = lambda: ["b2", "b3"]
     found = await served.command("browse", "orders")
     assert (found.code, "one" in found.out) == (OK, True)
-    assert "not shown: what b2, b3 own" in found.err
+    assert "not shown: the messages of b2, b3, which cannot be asked now" in found.err
 
 
 async def test_the_change_record_is_listed_backed_up_restored_and_compacted(

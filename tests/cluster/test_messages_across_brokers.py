@@ -278,25 +278,6 @@ async def test_a_large_message_and_one_with_all_headers_cross_unchanged(three: B
         assert second.headers["priority"] == "7"
 
 
-async def test_a_browser_shows_what_its_broker_owns_and_names_the_others(three: Brokers) -> None:
-    b1, _, b3 = three
-    async with b1.stomp() as producer:
-        await producer.send(QUEUE, b"of b1")
-    for node, shown in ((b1, ["of b1"]), (b3, ["of b3"])):
-        async with node.stomp() as client:
-            if node is b3:
-                await client.send(QUEUE, b"of b3")
-        others = sorted(each.name for each in three if each is not node)
-        async with node.rest() as http:
-            page = (await http.get("/queues/orders/messages")).json()
-        assert [row["body"] for row in page["items"]] == shown
-        assert page["not_shown"] == others
-        async with node.stomp() as client, client.subscribe(QUEUE, headers={"browser": "true"}) as messages:
-            *found, end = await take(messages, 2, ack=False)
-        assert [message.body.decode() for message in found] == shown
-        assert end.headers["not-shown"] == ",".join(others)
-
-
 async def test_messages_of_a_group_that_are_sent_to_one_broker_go_to_one_consumer_in_order(
     three: Brokers,
 ) -> None:

@@ -65,19 +65,25 @@ def browse(
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="maximum number of messages")] = 50,
     where: Annotated[str | None, typer.Option("--where", help=WHERE, show_default="all")] = None,
 ) -> None:
-    """Show the messages of a queue without consuming them; in a cluster, those that this broker owns."""
+    """Show the messages of a queue without consuming them; in a cluster, those of all brokers."""
     from broker_app.cli.base.rest import queue_path
 
     given = invocation.of(ctx)
-    others: dict[str, None] = {}
+    missing: dict[str, None] = {}
+    columns = _BROWSED
 
-    def note_others(page: Facts) -> None:
-        others.update(dict.fromkeys(page["not_shown"]))
+    def note(page: Facts) -> None:
+        nonlocal columns
+        missing.update(dict.fromkeys(page["not_shown"]))
+        columns = ("broker", *_BROWSED) if "broker" in page else _BROWSED
 
-    items = given.rest().pages(queue_path(queue, "messages"), limit=count, where=where, on_page=note_others)
-    given.output.rows(_BROWSED, map(_with_body, items), whole=True)
-    if others:
-        given.output.say(f"not shown: what {', '.join(others)} own; ask each with --url to see it")
+    items = list(given.rest().pages(queue_path(queue, "messages"), limit=count, where=where, on_page=note))
+    given.output.rows(columns, map(_with_body, items), whole=True)
+    if missing:
+        given.output.say(
+            f"not shown: the messages of {', '.join(missing)}, which cannot be asked now or have not "
+            "answered in time; `mom cluster status` says why"
+        )
 
 
 def _check_exists(rest: Rest, queue: str) -> None:

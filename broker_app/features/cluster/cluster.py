@@ -26,6 +26,7 @@ from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.link import Link, stopped
 from broker_app.features.cluster.links.members import Member, Members
 from broker_app.features.cluster.links.traffic import Traffic
+from broker_app.features.cluster.pages import RemotePages
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import (
     AdoptedReport,
@@ -125,6 +126,8 @@ class Cluster:
         self._unused_queues = UnusedQueues(engine)
         engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
         engine.broker.cluster_usage.others = self._others
+        #: what waits at the other brokers, and questions of theirs
+        self.pages = RemotePages(settings.name, self.members, self._others)
         self._refused: dict[str, str] = {}
         #: the journals of members that have failed which this broker serves
         self.adopted: Callable[[], list[AdoptedReport]] = list
@@ -176,6 +179,7 @@ class Cluster:
             await self._multicast.stop()
         if self.central is not None:
             await self.central.stop()
+        await self.pages.stop()
         await self.members.stop()
         for link in [*self._strangers, *self.members.links()]:
             link.close(stopped())
@@ -294,6 +298,7 @@ class Cluster:
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
         self._unused_queues.ended(link)
+        self.pages.ended(link)
         if self.central is not None:
             self.central.ended(link)
         if self.calls is not None:
@@ -351,6 +356,10 @@ class Cluster:
         links, if they are up, stay."""
         self.members.relist(self._listed, addresses)
         self._listed = addresses
+
+    def receive_page(self, link: Link, frame: f.AskPage | f.Page) -> None:
+        """Take a question about messages that wait here, or the answer to one."""
+        self.pages.receive(link, frame)
 
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         """Take what an application at another broker sends to one here."""

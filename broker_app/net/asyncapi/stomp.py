@@ -144,6 +144,7 @@ _MESSAGE: Final[Json] = {
     "subscription": TEXT,
     "ack": {**TEXT, "description": "of 1.2: names it in ACK and NACK"},
     "seq": {**_WHOLE, "description": "of a history: where to continue it"},
+    "mom-broker": {**TEXT, "description": "to a browser: the other broker of the cluster that owns it"},
     **_OF_MESSAGE,
     **dict.fromkeys(dead_letter_headers.FACTS, TEXT),
     "parts": {**TEXT, "description": "from a site: the lengths of its parts, with commas"},
@@ -168,7 +169,8 @@ _BROWSER_END: Final[Json] = {
     "browser": {"const": "end"},
     "not-shown": {
         "type": "string",
-        "description": "the other brokers of the cluster, by comma: what they own is shown by them alone",
+        "description": "the brokers of the cluster, by comma, whose messages are missing: they cannot be "
+        "asked now, or have not answered in time",
     },
 }
 _ERROR: Final[Json] = {

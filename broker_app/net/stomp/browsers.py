@@ -1,15 +1,20 @@
 """Browsers of a session: a SUBSCRIBE with `browser:true` shows what waits in a queue, and takes nothing.
 
 The messages come in pages, each read between two batches; the next one is read when the client has taken what
-is written. Then comes a MESSAGE with `browser:end`, as in ActiveMQ. The id stays in use until UNSUBSCRIBE.
+is written. In a cluster those of the other brokers follow. Then comes a MESSAGE with `browser:end`, as in
+ActiveMQ. The id stays in use until UNSUBSCRIBE.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Final, NamedTuple
+
+import msgspec
 
 from broker_app.base.refused import Refused
 from broker_app.core import browse
@@ -18,11 +23,13 @@ from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selectors.selector import Selector
 from broker_app.engine.record_reader import NotLoaded
+from broker_app.features.cluster.pages import PageQuestion
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
 from broker_app.net.stomp.conversation import OPEN, Conversation
 from broker_app.net.stomp.flow_control import FlowControl
 from broker_app.rules.event import BROWSE, READ
+from mom_client.stomp.encode import escape
 from mom_client.stomp.frame import MESSAGE
 
 #: messages that are looked at for a page, and bytes that it has, about
@@ -88,6 +95,7 @@ class Browsers:
         if len(peer.subscriptions) + len(self._open) >= most:
             raise Refused("too-many", f"a connection may have {most} subscriptions; end some first")
         subscription = Subscription(peer, id, destination.address, ack, 1, 0, None)
+        subscription.queue = Queue(destination.address, durable=True)  # until this broker has one
         browser = self._open[id] = _Browser(client, destination, selector, subscription)
         self._waiting.append(browser)
         if self._task is None:
@@ -125,24 +133,70 @@ class Browsers:
 
     async def _show(self, browser: _Browser) -> None:
         """Write the pages of a browser, and its end. Raises Refused."""
-        conversation, access = self._conversation, self._conversation.sessions.access
-        after: _Cursor | None = None
+        conversation = self._conversation
+        pages = conversation.sessions.pages
+        missing = set(pages.others()).difference(pages.linked()) if pages is not None else set[str]()
+        async with aclosing(self._pages(browser, missing)) as written:
+            async for frames in written:
+                if self._open.get(browser.subscription.id) is not browser or conversation.state != OPEN:
+                    return
+                conversation.frames_out += len(frames)
+                conversation.write(b"".join(frames))
+
+    async def _pages(self, browser: _Browser, missing: set[str]) -> AsyncGenerator[list[bytes], None]:
+        """The frames of a browser, a page at a time: those of this broker, then those of the others of its
+        cluster. `missing` are the brokers that do not answer. Raises Refused."""
+        conversation, after = self._conversation, None
         while True:
-            while self._flow_control.stuck_since:
-                self._writable = asyncio.Event()
-                await self._writable.wait()
-            for right in (BROWSE, READ):
-                access.recheck(browser.client, right, browser.destination)
+            await self._check(browser)
             page = await conversation.sessions.requests.inspect(partial(self._page, browser, after))
-            if self._open.get(browser.subscription.id) is not browser or conversation.state != OPEN:
-                return
-            frames, after = page
+            yield page.frames
+            after = page.after
             if after is None:
-                frames.append(self._end_of(browser))
-            conversation.frames_out += len(frames)
-            conversation.write(b"".join(frames))
-            if after is None:
+                break
+        pages = conversation.sessions.pages
+        for broker in pages.linked() if pages is not None else ():
+            async for frames in self._pages_of(browser, broker, missing):
+                yield frames
+        yield [self._end_of(browser, sorted(missing))]
+
+    async def _pages_of(
+        self, browser: _Browser, broker: str, missing: set[str]
+    ) -> AsyncGenerator[list[bytes], None]:
+        """The frames of another broker's messages; it is `missing` when it does not answer. Raises
+        Refused."""
+        conversation, subscription = self._conversation, browser.subscription
+        pages = conversation.sessions.pages
+        assert pages is not None
+        where = json.dumps({"selector": browser.selector.text}) if browser.selector is not None else ""
+        question = PageQuestion(address=subscription.address, limit=_PAGE, where=where)
+        line = f"mom-broker:{escape(broker)}\n".encode()
+        while True:
+            await self._check(browser)
+            try:
+                page = await pages.ask(broker, question)
+            except Refused as refusal:
+                if refusal.code != "not-found":
+                    missing.add(broker)
                 return
+            now_ms = conversation.sessions.engine.broker.turn.now_ms
+            yield [
+                conversation.renderer.browsed(subscription, row.message(line))
+                for row in page.rows
+                if not 0 < row.expires_ms <= now_ms
+            ]
+            if page.next is None:
+                return
+            question = msgspec.structs.replace(question, after=page.next, tag=page.tag)
+
+    async def _check(self, browser: _Browser) -> None:
+        """Wait until the client takes data, and check its rights again. Raises Refused."""
+        while self._flow_control.stuck_since:
+            self._writable = asyncio.Event()
+            await self._writable.wait()
+        access = self._conversation.sessions.access
+        for right in (BROWSE, READ):
+            access.recheck(browser.client, right, browser.destination)
 
     def _page(self, browser: _Browser, after: _Cursor | None) -> _Page:
         """The next messages. Raises NotLoaded when the first of them has to be fetched."""
@@ -180,12 +234,11 @@ class Browsers:
             return False
         return browser.selector is None or browser.selector.matches(message, turn.ids)
 
-    def _end_of(self, browser: _Browser) -> bytes:
+    def _end_of(self, browser: _Browser, missing: list[str]) -> bytes:
         conversation, id = self._conversation, browser.subscription.id
         named = [] if id in conversation.renderer.nameless else [("subscription", id)]
         address = browser.destination.address
         headers = [*named, ("message-id", END_ID), ("destination", address), ("browser", "end")]
-        others = conversation.sessions.engine.broker.cluster_usage.others()
-        if others:
-            headers.append(("not-shown", ",".join(others)))
+        if missing:
+            headers.append(("not-shown", ",".join(missing)))
         return rendering.answer(MESSAGE, headers, version=conversation.version)

@@ -21,6 +21,7 @@ from broker_app.core.model import ClientKey
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.channels.channels import Channels
+from broker_app.features.cluster.pages import RemotePages
 from broker_app.features.services.origin import Origin
 from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity, Logins
@@ -124,6 +125,8 @@ class SessionRegistry:
         self.seed_shares = SeedShares()
         #: what clients send to applications at sites
         self.channels = Channels(engine, config.name)
+        #: what waits at the other brokers of a cluster; None in none
+        self.pages: RemotePages | None = None
         #: called for connections that log in, and for those that end
         self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
         #: the history of each client

@@ -168,6 +168,9 @@ class ClusterFeature(Feature):
         await record.start(policy.version, policy.destinations.rows)
         if self._copy is not None:
             self._tasks.start("copy of the change record", self._copy.run)
+        browser = parts.rest.browser
+        browser.others = sessions.pages = cluster.pages
+        cluster.pages.browse = browser.page
         cluster.calls, sessions.channels.sites.others = sessions.channels, cluster
         state.other_addresses = partial(client_addresses, cluster)
         state.other_web = partial(client_web, cluster)

@@ -268,6 +268,24 @@ class Record(_Frame):
     message: bytes
 
 
+class AskPage(_Frame):
+    """Asks for messages that wait at the other broker: a `pages.PageQuestion`, encoded."""
+
+    number: int
+    question: bytes
+
+
+class Page(_Frame):
+    """The answer to the question of that number: a `pages.BrowsedPage`, encoded, or why there is none. A
+    large one has a `size`, and comes in pieces."""
+
+    number: int
+    body: bytes
+    code: str = ""
+    detail: str = ""
+    size: _Count = 0
+
+
 # ---------------------------------------------------------------------- message channels
 
 
@@ -297,7 +315,7 @@ class ChannelAnswer(_Frame):
 
 
 class ChannelPiece(_Frame):
-    """The next bytes of the body of the large call, or answer, that has begun. Others come in between."""
+    """The next bytes of the body of the large call, answer or page that has begun. Others come in between."""
 
     body: bytes
 
@@ -315,6 +333,8 @@ class ChannelHandlers(_Frame):
 
 
 ChannelFrame = ChannelCall | ChannelAnswer | ChannelHandlers
+#: frames whose body is sent in pieces where it is large
+Call = ChannelCall | ChannelAnswer | Page
 FirstFrame = Hello | Challenge | Proof | Identity | Refuse
 Frame = (
     FirstFrame
@@ -335,6 +355,8 @@ Frame = (
     | Confirm
     | Confirmed
     | Record
+    | AskPage
+    | Page
     | ChannelFrame
     | ChannelPiece
     | ChannelCredit
@@ -400,7 +422,7 @@ def _decoded(content: memoryview) -> Frame:
     return Deliver(large.envelopes, large.messages)
 
 
-def without_body(call: ChannelCall | ChannelAnswer) -> ChannelCall | ChannelAnswer:
+def without_body(call: Call) -> Call:
     """The beginning of a large call, whose body follows in pieces."""
     return msgspec.structs.replace(call, body=b"", size=len(call.body))
 

@@ -60,6 +60,9 @@ class LinkOwner(Protocol):
     def receive_reload(self, link: Link, frame: f.Reload | f.Reloaded) -> None:
         """Take the order to read the central file again, or the answer to one."""
 
+    def receive_page(self, link: Link, frame: f.AskPage | f.Page) -> None:
+        """Take a question about messages that wait here, or the answer to one."""
+
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         """Take what applications at the other broker send to those here."""
 
@@ -183,8 +186,8 @@ class Link(asyncio.Protocol):
         if not self.is_closed:
             self._outbox.send(frame)
 
-    def send_call(self, frame: f.ChannelCall | f.ChannelAnswer) -> bool:
-        """Send what an application sends to another one, unless too much waits; returns whether it was."""
+    def send_call(self, frame: f.Call) -> bool:
+        """Send what may be large, in pieces, unless too much waits; returns whether it was."""
         return not self.is_closed and self._outbox.send_call(frame)
 
     def close(self, refusal: Refused) -> None:
@@ -262,7 +265,7 @@ class Link(asyncio.Protocol):
                 self._owner.receive_reload(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)
-            case f.ChannelCall() | f.ChannelAnswer() if frame.size:
+            case f.ChannelCall() | f.ChannelAnswer() | f.Page() if frame.size:
                 self._large_call.begin(frame)
             case f.ChannelPiece(piece):
                 self._receive_piece(piece)
@@ -270,6 +273,8 @@ class Link(asyncio.Protocol):
                 self._outbox.add_credit(pieces)
             case f.ChannelCall() | f.ChannelAnswer() | f.ChannelHandlers():
                 self._owner.receive_channel(self, frame)
+            case f.AskPage() | f.Page():
+                self._owner.receive_page(self, frame)
             case _:
                 raise Refused("protocol-error", "the handshake is over")
 
@@ -278,7 +283,9 @@ class Link(asyncio.Protocol):
         call = self._large_call.take(piece)
         if credit := self._large_call.credit():
             self.send(f.ChannelCredit(credit))
-        if call is not None:
+        if isinstance(call, f.Page):
+            self._owner.receive_page(self, call)
+        elif call is not None:
             self._owner.receive_channel(self, call)
 
     def _receive_first(self, frame: f.Frame) -> None:

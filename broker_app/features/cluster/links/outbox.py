@@ -29,7 +29,7 @@ class Outbox:
         self._bytes = 0
         self.given = 0
         #: the large call that crosses, and those that wait behind it, with the bytes of their bodies
-        self._calls: deque[f.ChannelCall | f.ChannelAnswer] = deque()
+        self._calls: deque[f.Call] = deque()
         self._calls_bytes = 0
         #: where the rest of the body of the large call begins; None before its beginning was sent
         self._at: int | None = None
@@ -67,7 +67,7 @@ class Outbox:
 
     # ------------------------------------------------------------------ calls
 
-    def send_call(self, call: f.ChannelCall | f.ChannelAnswer) -> bool:
+    def send_call(self, call: f.Call) -> bool:
         """Send a call in order with those before it, or an answer; returns False if too many bytes wait."""
         crossing = len(self._calls[0].body) if self._calls else 0
         if max(self._calls_bytes - crossing, self.waiting) > _MOST_WAITING_BYTES:
@@ -97,7 +97,7 @@ class Outbox:
             self._calls.popleft()
             self._calls_bytes -= len(call.body)
 
-    def _send_in_pieces(self, call: f.ChannelCall | f.ChannelAnswer) -> bool:
+    def _send_in_pieces(self, call: f.Call) -> bool:
         """Send more of a large call; returns whether that was the end of it."""
         at = self._at
         if at is None:
@@ -117,12 +117,12 @@ class Assembly:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._call: f.ChannelCall | f.ChannelAnswer | None = None
+        self._call: f.Call | None = None
         self._pieces: list[bytes] = []
         self._bytes = 0
         self._taken = 0
 
-    def begin(self, call: f.ChannelCall | f.ChannelAnswer) -> None:
+    def begin(self, call: f.Call) -> None:
         """Take a call whose body comes in pieces. Raises Refused."""
         if self._call is not None:
             raise Refused("protocol-error", "a large call came before the former one had ended")
@@ -132,7 +132,7 @@ class Assembly:
             )
         self._call = call
 
-    def take(self, piece: bytes) -> f.ChannelCall | f.ChannelAnswer | None:
+    def take(self, piece: bytes) -> f.Call | None:
         """Take a piece; returns the call once it is whole. Raises Refused."""
         call = self._call
         if call is None or not 0 < len(piece) <= min(PIECE_BYTES, call.size - self._bytes):

@@ -7,7 +7,7 @@ has the credit of all of them, and ends with the last.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import count, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -21,13 +21,12 @@ from broker_app.core.remote.interest import Want
 from broker_app.core.remote.origin import Origin, RemoteMessage
 from broker_app.engine import Engine
 from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.message_checks import check_block, check_ids
 
 #: how long a message waits for a consumer here before it goes back, milliseconds
 PATIENCE_MS: Final = 100
 #: envelopes that are kept, so that sessions can keep what they made of them
 _KEPT_ENVELOPES: Final = 1_024
-#: the characters of the id of a message, which becomes a line of a frame
-_VISIBLE: Final = bytes(range(ord("!"), ord("~") + 1))
 _NUMBER = attrgetter("number")
 
 _Key = tuple[str, bytes, bool, int, str, str]
@@ -142,7 +141,7 @@ class RemoteQueues(InnerReceiver):
         for number, run in groupby(frame.messages, _NUMBER):
             want = self._wants.get(number)
             deliveries = list(run)
-            _check_ids(deliveries)
+            check_ids([delivery.id for delivery in deliveries])
             if want is None:  # its consumers have left meanwhile
                 tags = [delivery.tag for delivery in deliveries if delivery.tag]
                 self.returned += len(tags)
@@ -231,23 +230,9 @@ class RemoteQueues(InnerReceiver):
 def _check_envelope(shared: f.SharedEnvelope) -> None:
     """Raise Refused for one that no broker would send: the core takes messages as valid."""
     parse(shared.address)
-    block = shared.block
-    lines = block.split(b"\n")
-    is_complete = not lines.pop()
-    if not (is_complete and all(b":" in line for line in lines) and 0 <= shared.priority <= 9):
-        raise Refused("protocol-error", "a message came with headers that no client can send")
-    if b"\0" in block or b"\r" in block:
-        raise Refused("protocol-error", "a message came with headers that contain control characters")
-    try:
-        block.decode()
-    except UnicodeDecodeError:
-        raise Refused("protocol-error", "the headers of a message are not in UTF-8") from None
-
-
-def _check_ids(deliveries: Sequence[f.RemoteDelivery]) -> None:
-    """Raise Refused for ids that no broker would send."""
-    if b"".join([one.id for one in deliveries]).translate(None, _VISIBLE):
-        raise Refused("protocol-error", "a message came with an id that no broker sends")
+    check_block(shared.block)
+    if not 0 <= shared.priority <= 9:
+        raise Refused("protocol-error", "a message came with a priority that no client can send")
 
 
 def _is_small(change: int, credit: int) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+
 from broker_app.base.refused import Refused
 from broker_app.core import browse as core_browse
 from broker_app.core import commands as c
@@ -17,6 +19,7 @@ from broker_app.core.destination import parse
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Queue
 from broker_app.engine.client import EngineClient
+from broker_app.features.cluster.pages import MOST_BYTES, BrowsedPage, PageQuestion, RemotePages
 from broker_app.features.jobs import filters
 from broker_app.features.jobs.filters import Filter
 from broker_app.features.jobs.message_reader import JournalRead
@@ -25,7 +28,7 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, encode
 from broker_app.net.http.requests import Request, boolean, several, whole_number
-from broker_app.net.rest.messages import message_json
+from broker_app.net.rest.messages import merged_pages, message_json
 from broker_app.rules.event import BROWSE, MANAGE, READ
 
 READY, UNSETTLED = core_browse.READY, core_browse.UNSETTLED
@@ -47,22 +50,25 @@ _Cursor = tuple[int, int]
 
 
 class Shown(NamedTuple):
-    """One message with its body, as far as a page wants it."""
+    """One message with its body, as far as a page wants it, and the `cursor` behind it."""
 
     state: str
     attempts: int
     message: Message
     due_ms: int = 0
+    cursor: _Cursor = (0, 0)
 
 
 class Search(NamedTuple):
-    """The request for a page, `backwards` from the end; `fits` is the filter, if any."""
+    """The request for a page, `backwards` from the end; `fits` is the filter, if any. A page with bodies of
+    `most_bytes` has no further message."""
 
     address: str
     limit: int
     state: str | None = None
     fits: filters.Fits | None = None
     backwards: bool = False
+    most_bytes: int = 1 << 62
 
 
 class Page(NamedTuple):
@@ -87,6 +93,8 @@ class Browser:
         self._blocks = blocks
         self._limits = limits
         self.ids = engine_client.engine.broker.turn.ids
+        #: the other brokers of a cluster, once this one has joined it
+        self.others: RemotePages | None = None
 
     @property
     def _broker(self) -> Broker:
@@ -96,15 +104,38 @@ class Browser:
 
     async def messages(self, request: Request) -> Reply:
         """GET queues/{name}/messages"""
-        query = request.query(("queue", "limit", "after", "order", "state", "fields", *FILTERS), HEADER)
+        query = request.query(
+            ("queue", "limit", "after", "order", "state", "fields", "scope", *FILTERS), HEADER
+        )
         address = request.permitted(BROWSE, "/queue/" + request.name).address
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
-        after = _cursor(query["after"], self.ids) if "after" in query else None
         chosen = filter_of(query)
         fields = _fields(request, address, query, chosen)
         state = _state(query, chosen)
-        fits = None if chosen.empty else filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
-        search = Search(address, limit, state, fits, _backwards(query, state))
+        backwards = _backwards(query, state)
+        if _is_of_cluster(query) and self.others is not None and self.others.others():
+            filter_json = "" if chosen.empty else msgspec.json.encode(chosen).decode()
+            rows, tail = await self._merged(
+                PageQuestion(
+                    address=address, limit=limit, state=state, backwards=backwards, where=filter_json,
+                    body_bytes=self._limits.max_preview_bytes,
+                ),
+                query.get("after"),
+            )  # fmt: skip
+        else:
+            after = _cursor(query["after"], self.ids) if "after" in query else None
+            fits = None if chosen.empty else filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
+            rows, tail = await self._own(
+                Search(address, limit, state, fits, backwards, self._limits.max_page_bytes), after
+            )
+        if fields:
+            rows = [message_json.only(row, fields) for row in rows]
+        if not fields or not message_json.BODY_FIELDS.isdisjoint(fields):
+            request.audit_read("queues", address, len(rows))
+        return Reply(200, JSON, b'{"items":[' + b",".join(rows) + b"]," + encode(tail)[1:])
+
+    async def _own(self, search: Search, after: _Cursor | None) -> tuple[list[bytes], dict[str, object]]:
+        """The messages of this broker, and the other members of the reply."""
         page, stopped = await self.search(search, after)
         rows = [
             message_json.browsed(
@@ -118,16 +149,50 @@ class Browser:
             )
             for row in page.rows
         ]
-        if fields:
-            rows = [message_json.only(row, fields) for row in rows]
-        if not fields or not message_json.BODY_FIELDS.isdisjoint(fields):
-            request.audit_read("queues", address, len(rows))
-        following = encode(_cursor_text(page.next, self.ids) if page.next else None)
-        tail = b'],"next":%b,"approx_total":%d,"scanned":%d,"stopped":%b,"not_shown":%b}' % (
-            following, page.approx_total, page.scanned, b"true" if stopped else b"false",
-            encode(self._broker.cluster_usage.others()),
-        )  # fmt: skip
-        return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
+        return rows, {
+            "next": _cursor_text(page.next, self.ids) if page.next else None,
+            "approx_total": page.approx_total,
+            "scanned": page.scanned,
+            "stopped": stopped,
+            "not_shown": self._broker.cluster_usage.others(),
+        }
+
+    async def _merged(
+        self, question: PageQuestion, after: str | None
+    ) -> tuple[list[bytes], dict[str, object]]:
+        """The messages of all brokers of the cluster, and the other members of the reply."""
+        assert self.others is not None
+        limits = self._limits
+        page = await merged_pages.read(question, after, self.page, self.others, limits.max_page_bytes)
+        rows = [
+            message_json.browsed(
+                *(row.message(), row.id, row.state, limits.max_preview_bytes),
+                *(self._blocks, row.attempts, row.due_ms, row.size, broker),
+            )
+            for broker, row in page.rows
+        ]
+        return rows, page.facts
+
+    async def page(self, question: PageQuestion) -> BrowsedPage:
+        """The messages of this broker for one of the cluster that asks. Raises Refused."""
+        if question.after is not None and question.tag != self.ids.tag:
+            raise _of_another_journal()
+        chosen = filters.of(msgspec.json.decode(question.where)) if question.where else Filter()
+        fits = None if chosen.empty else filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
+        search = Search(
+            *(question.address, question.limit, question.state, fits, question.backwards), MOST_BYTES
+        )
+        page, stopped = await self.search(search, question.after)
+        return BrowsedPage(
+            rows=[
+                merged_pages.row_of(row, self.ids.of(row.message), question.body_bytes) for row in page.rows
+            ],
+            next=page.next,
+            total=page.approx_total,
+            scanned=page.scanned,
+            stopped=stopped,
+            tag=self.ids.tag,
+        )
 
     async def purge(self, request: Request) -> Reply:
         """DELETE queues/{name}/messages?all=true"""
@@ -157,7 +222,7 @@ class Browser:
             run = await self._engine_client.inspect(partial(self._run, left, page.next))
             page = Page(page.rows + run.rows, run.next, run.approx_total, page.scanned + run.scanned)
             size += sum(len(row.message.body) for row in run.rows)
-            full = len(page.rows) >= search.limit or size >= self._limits.max_page_bytes
+            full = len(page.rows) >= search.limit or size >= search.most_bytes
             if page.next is None or full:
                 return page, False
             if page.scanned >= _MAX_SCANNED or clock() >= ends_s:
@@ -182,7 +247,7 @@ class Browser:
                 or []
             )
         rows, scanned = (
-            (self._with_bodies(queue, found[:most]), 0)
+            (self._with_bodies(queue, found[:most], search.most_bytes), 0)
             if plain
             else self._filter(queue, found[:most], search)
         )
@@ -205,9 +270,9 @@ class Browser:
                     continue
                 read += len(message.body)
                 if search.fits is None or search.fits(message, self.ids.of(message)):
-                    rows.append(Shown(item.state, item.attempts, message, item.due_ms))
+                    rows.append(Shown(item.state, item.attempts, message, item.due_ms, item.cursor))
                     size += len(message.body)
-                full = len(rows) == search.limit or size >= self._limits.max_page_bytes
+                full = len(rows) == search.limit or size >= search.most_bytes
                 if full or time.monotonic() >= until_s:
                     return rows, scanned
             run = max(1, min(_MAX_RUN, _READ_BYTES // (read // scanned + 1)))
@@ -225,7 +290,7 @@ class Browser:
         for item, fits in zip(part, fits_state, strict=True):
             yield item, (item.message or next(bodies)) if fits else None
 
-    def _with_bodies(self, queue: Queue, wanted: Sequence[core_browse.Item]) -> list[Shown]:
+    def _with_bodies(self, queue: Queue, wanted: Sequence[core_browse.Item], most_bytes: int) -> list[Shown]:
         """The messages with their bodies, paged ones read from the journal; fewer where a page is full
         of bytes."""
         rows: list[Shown] = []
@@ -237,12 +302,12 @@ class Browser:
             for item in part:
                 message = item.message or next(bodies)
                 size += len(message.body)
-                rows.append(Shown(item.state, item.attempts, message, item.due_ms))
+                rows.append(Shown(item.state, item.attempts, message, item.due_ms, item.cursor))
             start += len(part)
-            if size >= self._limits.max_page_bytes and start < len(wanted):
+            if size >= most_bytes and start < len(wanted):
                 break
             average = size // len(rows) + 1
-            run = max(1, min(_MAX_RUN, (self._limits.max_page_bytes - size) // average))
+            run = max(1, min(_MAX_RUN, (most_bytes - size) // average))
         return rows
 
 
@@ -323,6 +388,21 @@ def _fields(request: Request, address: str, query: dict[str, str], chosen: Filte
     return fields
 
 
+def _of_another_journal() -> Refused:
+    return invalid(
+        "query/after",
+        "is of a page of another journal: a broker was set up again or restored since; begin at the first "
+        "page",
+    )
+
+
+def _is_of_cluster(query: dict[str, str]) -> bool:
+    scope = query.get("scope", "cluster")
+    if scope not in ("cluster", "broker"):
+        raise unknown("query/scope", scope, ("cluster", "broker"), "scope")
+    return scope == "cluster"
+
+
 def _cursor_text(cursor: _Cursor, ids: MessageIds) -> str:
     text = f"{ids.tag:x}.{cursor[0]}.{cursor[1]}"
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
@@ -340,10 +420,5 @@ def _cursor(text: str, ids: MessageIds) -> _Cursor:
     except (ValueError, binascii.Error):
         raise invalid("query/after", "is not a cursor of an earlier page", text) from None
     if journal != f"{ids.tag:x}":
-        raise invalid(
-            "query/after",
-            "is of a page of another journal: this broker was set up again or restored since; begin at the "
-            "first page",
-            text,
-        )
+        raise _of_another_journal()
     return int(priority), int(position)

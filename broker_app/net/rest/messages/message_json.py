@@ -209,13 +209,17 @@ def browsed(
     blocks: Blocks,
     attempts: int,
     due_ms: int = 0,
+    size: int | None = None,
+    broker: str = "",
 ) -> bytes:
     """A message as browsing shows it; of a longer body only the first `preview_bytes`. A delayed one
-    also has the time when it is due."""
+    also has the time when it is due, one in a cluster the `broker` that owns it. `size` is that of a body
+    of which only the beginning is here."""
     envelope = message.envelope
     facts = blocks.facts(envelope.block)
     body = message.body
-    truncated = len(body) > preview_bytes
+    size = len(body) if size is None else size
+    truncated = size > preview_bytes
     shown = (
         _preview(body, preview_bytes, facts.content_type)
         if truncated
@@ -223,17 +227,18 @@ def browsed(
     )
     return (
         b'{"id":"%b","position":%d,"time":"%b","size":%d,"priority":%d,"persistent":%b,"attempt":%d,'
-        b'"redelivered":%b,"state":"%b",%b%b%b,"truncated":%b}'
+        b'"redelivered":%b,"state":"%b",%b%b%b%b,"truncated":%b}'
     ) % (
         message_id,
         message.position,
         rfc3339(message.time_ms),
-        len(body),
+        size,
         envelope.priority,
         _boolean(envelope.persistent),
         attempts + 1,
         _boolean(attempts > 0),
         state.encode(),
+        b'"broker":%b,' % encode(broker) if broker else b"",
         b'"due":"%b",' % rfc3339(due_ms) if due_ms else b"",
         facts.json,
         shown,
@@ -244,7 +249,7 @@ def browsed(
 BROWSED_FIELDS = frozenset((
     "id", "position", "time", "size", "priority", "persistent", "attempt", "redelivered", "state", "type",
     "content_type", "correlation_id", "reply_to", "headers", "trace", "body", "body_base64", "truncated",
-    "due",
+    "due", "broker",
 ))  # fmt: skip
 #: those of them that show the body
 BODY_FIELDS = frozenset(("body", "body_base64", "truncated"))

@@ -57,9 +57,14 @@ _MESSAGE_FIELDS: Json = {
 #: members that not every message has: those of the body need the right to read it
 _NOT_SHOWN: Json = {
     **array_of(TEXT),
-    "description": "the other brokers of the cluster: what they own is shown by them alone",
+    "description": "the other brokers of the cluster whose messages are missing: they could not be asked, or "
+    "did not answer in time",
 }
-_OPTIONAL = ("trace", "body", "body_base64", "truncated", "due")
+_HISTORY_NOT_SHOWN: Json = {
+    **array_of(TEXT),
+    "description": "the other brokers of the cluster: what was published at them is shown by them alone",
+}
+_OPTIONAL = ("trace", "body", "body_base64", "truncated", "due", "broker")
 
 
 def message(more: Json) -> Json:
@@ -74,6 +79,7 @@ BROWSED = message(
         "size": COUNT,
         "state": {"enum": ["ready", "unsettled", "delayed"]},
         "due": {**TIME, "description": "of a delayed message: when it is due"},
+        "broker": {**TEXT, "description": "of a queue in a cluster: the broker that owns the message"},
         "truncated": BOOLEAN,
     }
 )
@@ -169,7 +175,9 @@ SCHEMAS: Json = {
                 **BOOLEAN,
                 "description": "true: it ended after 50,000 scanned messages or 2 s; continue with next",
             },
-        }
+            "broker": {**TEXT, "description": "in a cluster, if all brokers are asked: the one that answers"},
+        },
+        required=("items", *PAGING, "not_shown", "scanned", "stopped"),
     ),
     "Digest": object_of(
         {
@@ -185,7 +193,7 @@ SCHEMAS: Json = {
         }
     ),
     "HistoryPage": object_of(
-        {"items": array_of({**BROWSED, "required": []}), **PAGING, "not_shown": _NOT_SHOWN}
+        {"items": array_of({**BROWSED, "required": []}), **PAGING, "not_shown": _HISTORY_NOT_SHOWN}
     ),
     "Explanation": object_of(
         {
@@ -216,6 +224,10 @@ PATHS: Json = {
                     "state", {"enum": ["ready", "unsettled", "leased", "delayed"]}, "leased is unsettled"
                 ),
                 parameter("fields", TEXT, "members of the items, separated by commas"),
+                parameter(
+                    "scope", {"enum": ["cluster", "broker"]},
+                    "the messages of all brokers of the cluster (default), or of this one alone",
+                ),
                 *CONDITIONS,
             ],
         ),

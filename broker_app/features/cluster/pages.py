@@ -1,0 +1,201 @@
+"""Messages that wait at the brokers of a cluster, a page at a time: asked of another broker, and answered.
+
+A question concerns one queue. Each broker answers for what it owns; the rights of who asks are checked by the
+broker of that client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import count
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from broker_app.base.internal_errors import internal_errors
+from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import TaskSupervisor
+from broker_app.core.destination import QUEUE, is_reserved, parse
+from broker_app.core.message import Envelope, Message
+from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.links.link import Link
+from broker_app.features.cluster.links.members import Members
+from broker_app.features.cluster.links.message_checks import check_block, check_ids
+
+#: messages of a page, and bytes of its bodies, beyond which it has no further one
+MOST_ROWS: Final = 500
+MOST_BYTES: Final = 1 * f.MIB
+#: seconds in which another broker has to answer
+ANSWER_S: Final = 5.0
+#: questions of one broker that are answered at a time
+_MOST_QUESTIONS: Final = 8
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Time = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
+
+#: the (priority, position) of the last message of a page, or of delayed ones the (time, position)
+Cursor = tuple[_Count, _Count]
+
+
+class PageQuestion(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """Asks for messages of the queue `address` behind the cursor `after`, which is one of the journal with
+    the `tag`. `where` is a filter in JSON, empty for all messages. Of each body come `body_bytes` at most."""
+
+    address: str
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)]
+    after: Cursor | None = None
+    tag: int = 0
+    state: Literal["ready", "unsettled", "delayed"] | None = None
+    backwards: bool = False
+    where: str = ""
+    body_bytes: _Count = 1 << 62
+
+
+class BrowsedMessage(msgspec.Struct, array_like=True, gc=False, kw_only=True):
+    """A message as browsing shows it; `size` is that of its whole body, `cursor` the one behind it."""
+
+    id: Annotated[bytes, msgspec.Meta(min_length=1, max_length=200)]
+    cursor: Cursor
+    position: _Count
+    time_ms: _Time
+    expires_ms: _Time
+    due_ms: _Time
+    state: Literal["ready", "unsettled", "delayed"]
+    attempts: _Count
+    persistent: bool
+    priority: Annotated[int, msgspec.Meta(ge=0, le=9)]
+    size: _Count
+    address: str
+    block: bytes
+    body: bytes
+
+    def message(self, lines: bytes = b"") -> Message:
+        """The message, to be rendered, with `lines` as further headers."""
+        envelope = Envelope(
+            self.address, self.block + lines, persistent=self.persistent, priority=self.priority
+        )
+        message = Message(envelope, self.body, self.position, self.time_ms, recorded=False)
+        message.explicit_id, message.attempts, message.expires_ms = self.id, self.attempts, self.expires_ms
+        return message
+
+
+class BrowsedPage(msgspec.Struct, array_like=True, kw_only=True):
+    """The answer: messages in order, and where the next page begins, None at the end. `scanned` messages were
+    looked at; `stopped`: as many as a page may. `tag` is that of the journal."""
+
+    rows: Annotated[list[BrowsedMessage], msgspec.Meta(max_length=MOST_ROWS)]
+    next: Cursor | None
+    total: _Count
+    scanned: _Count
+    stopped: bool
+    tag: int
+
+
+_encode = msgspec.msgpack.encode
+_questions = msgspec.msgpack.Decoder(PageQuestion)
+_pages = msgspec.msgpack.Decoder(BrowsedPage)
+
+
+class RemotePages:
+    """Asks the brokers that are linked, and answers them by `browse`, which raises Refused; None until this
+    broker serves clients. `name` is that of this broker, `others` the names of all others."""
+
+    def __init__(self, name: str, members: Members, others: Callable[[], list[str]]) -> None:
+        self.name = name
+        self.others = others
+        self.browse: Callable[[PageQuestion], Awaitable[BrowsedPage]] | None = None
+        self._members = members
+        self._numbers = count(1)
+        self._asked: dict[int, tuple[Link, asyncio.Future[BrowsedPage]]] = {}
+        self._answering: Counter[Link] = Counter()
+        self._tasks = TaskSupervisor()
+
+    def linked(self) -> list[str]:
+        """The names of the brokers that can be asked."""
+        return [one.name for one in self._members.all() if one.link is not None and one.link.is_up]
+
+    async def ask(self, broker: str, question: PageQuestion) -> BrowsedPage:
+        """The page of another broker. Raises Refused if it refuses, or does not answer in time."""
+        link = self._members.link_to(broker)
+        if link is None or not link.is_up:
+            raise _unreachable(broker)
+        number = next(self._numbers)
+        answer: asyncio.Future[BrowsedPage] = asyncio.get_running_loop().create_future()
+        self._asked[number] = link, answer
+        try:
+            link.send(f.AskPage(number, _encode(question)))
+            async with asyncio.timeout(ANSWER_S):
+                return await answer
+        except TimeoutError:
+            raise Refused("timeout", f"broker {broker} has not answered in {ANSWER_S:g} s") from None
+        finally:
+            del self._asked[number]
+
+    def receive(self, link: Link, frame: f.AskPage | f.Page) -> None:
+        """Take a question, or an answer. Raises Refused for one that no broker would send."""
+        try:
+            if isinstance(frame, f.AskPage):
+                self._question(link, frame.number, _questions.decode(frame.question))
+            else:
+                self._answered(link, frame)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Refused("protocol-error", f"a page cannot be read: {error}") from None
+
+    def _question(self, link: Link, number: int, question: PageQuestion) -> None:
+        if self._answering[link] >= _MOST_QUESTIONS:
+            link.send(f.Page(number, b"", "busy", "it answers as many questions as it may at a time"))
+            return
+        self._answering[link] += 1
+        self._tasks.start("a page for another broker", partial(self._answer, link, number, question))
+
+    async def _answer(self, link: Link, number: int, question: PageQuestion) -> None:
+        answer = f.Page(number, b"", "internal", "the broker failed at it; its log has the details")
+        try:
+            answer = f.Page(number, _encode(await self._page(question)))
+        except Refused as refusal:
+            answer = f.Page(number, b"", refusal.code, refusal.detail[:1_000])
+        except Exception as error:
+            internal_errors.note("a page for another broker", error)
+        finally:
+            self._answering[link] -= 1
+            if not self._answering[link]:
+                del self._answering[link]
+        if not link.send_call(answer):
+            link.send(f.Page(number, b"", "busy", "too much waits to be sent over the link"))
+
+    async def _page(self, question: PageQuestion) -> BrowsedPage:
+        destination = parse(question.address)
+        if destination.kind != QUEUE or is_reserved(destination.name):
+            raise Refused("not-found", f"{question.address} is no queue that other brokers can browse")
+        if self.browse is None:
+            raise Refused("unavailable", "it does not show its messages to other brokers")
+        return await self.browse(question)
+
+    def _answered(self, link: Link, frame: f.Page) -> None:
+        asked, answer = self._asked.get(frame.number, (None, None))
+        if asked is not link or answer is None or answer.done():
+            return  # it came too late
+        if frame.code:
+            answer.set_exception(Refused(frame.code[:100], frame.detail[:1_000]))
+            return
+        page = _pages.decode(frame.body)
+        check_ids([row.id for row in page.rows])
+        for row in page.rows:
+            check_block(row.block)
+        answer.set_result(page)
+
+    def ended(self, link: Link) -> None:
+        """Wait no longer for a broker whose link has ended."""
+        for asked, answer in self._asked.values():
+            if asked is link and not answer.done():
+                answer.set_exception(_unreachable(link.broker.name if link.broker is not None else ""))
+
+    async def stop(self) -> None:
+        """Answer no broker any more."""
+        await self._tasks.stop()
+
+
+def _unreachable(broker: str) -> Refused:
+    return Refused("unreachable", f"broker {broker} is not linked")
