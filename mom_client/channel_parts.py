@@ -1,4 +1,4 @@
-"""The parts of a message of channels: one body, and the lengths of its parts (`3,0,5`)."""
+"""The parts of a message of channels: one body, and the lengths of its parts (`3,0,5`) unless it is one."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,15 +13,16 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 Part = bytes | bytearray | memoryview
 
 
-def joined(parts: Iterable[Part]) -> tuple[bytes, str]:
-    """The body of a message with these parts, and their lengths. Raises EINVAL beyond the limits."""
+def joined(parts: Iterable[Part]) -> tuple[bytes, str | None]:
+    """The body of a message with these parts, and their lengths; None for one part. Raises EINVAL beyond the
+    limits."""
     all_parts = list(parts)
     if len(all_parts) > MAX_PARTS:
         raise EINVAL(f"a message may have {MAX_PARTS} parts, not {len(all_parts)}")
     lengths = list(map(len, all_parts))
     if sum(lengths) > MAX_BYTES:
         raise EINVAL(f"a message may have {MAX_BYTES} bytes, not {sum(lengths)}")
-    return b"".join(all_parts), ",".join(map(str, lengths))
+    return b"".join(all_parts), ",".join(map(str, lengths)) if len(lengths) != 1 else None
 
 
 def parts_of(body: bytes, lengths: str | None) -> list[bytes]:

@@ -181,11 +181,11 @@ class Environment:
     ) -> "asyncio.Future[None]":
         """Send a message, once there is room. Returns its confirmation to come."""
         body, lengths = joined(parts)
+        if lengths is not None:
+            headers["parts"] = lengths
         try:
             await self._client.requests.wait_writable()
-            return self._client.send_nowait(
-                f"/channel/{site}", body, persistent=False, headers={"parts": lengths, **headers}
-            )
+            return self._client.send_nowait(f"/channel/{site}", body, headers=headers)
         except ConnectionLost as lost:
             raise DB_REP_UNAVAIL(str(lost)) from None
 
@@ -208,15 +208,17 @@ class Environment:
     ) -> list[bytes]:
         """The answer to a request, which is in `pending` while it waits."""
         body, lengths = joined(parts)
-        headers = {
-            "parts": lengths,
-            "timeout-ms": str(round(timeout_s * 1000)),
-            "multiple": "true" if multiple else "false",
-        }
+        headers = {}  # only what the broker would not take for granted: each is read twice for each request
+        if lengths is not None:
+            headers["parts"] = lengths
+        if timeout_s != DEFAULT_TIMEOUT_S:
+            headers["timeout-ms"] = str(round(timeout_s * 1000))
+        if multiple:
+            headers["multiple"] = "true"
         requests = self._client.requests
         try:
             await requests.wait_writable()
-            id, reply = requests.ask(f"/channel/{site}", body, {"headers": headers})
+            id, reply = requests.ask(f"/channel/{site}", body, {"headers": headers, "persistent": None})
         except ConnectionLost as lost:
             raise DB_REP_UNAVAIL(str(lost)) from None
         timer = asyncio.get_running_loop().call_later(timeout_s + _MARGIN_S, _time_out, reply, site)
@@ -280,10 +282,12 @@ class Environment:
         headers = {"channel-call": call.headers.get("channel-call", "")}
         if parts is None:
             headers["channel-status"] = "keyempty"
-        body, headers["parts"] = joined(parts or ())
+        body, lengths = joined(parts or ())
+        if lengths is not None:
+            headers["parts"] = lengths
         try:
             await self._client.send(
-                "/channel/$answer", body, persistent=False, confirm="," in headers["parts"], headers=headers
+                "/channel/$answer", body, confirm=lengths is not None and "," in lengths, headers=headers
             )
         except Refused as refused:
             raise error_of(refused.code, refused.detail) from None

@@ -6,14 +6,24 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mom_client.channel_errors import EINVAL
-from mom_client.channel_parts import Part, joined
+from mom_client.channel_parts import Part, joined, parts_of
 
 
 class Parts(NamedTuple):
-    """A body, and the lengths of its parts."""
+    """A body, and the lengths of its parts; None for one part."""
 
     body: bytes
-    lengths: str
+    lengths: str | None
+
+    @property
+    def number(self) -> int:
+        """The number of parts."""
+        return len(parts_of(*self))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header with the lengths, if there is any."""
+        return {"parts": self.lengths} if self.lengths is not None else {}
 
 
 class ResponseChannel:
@@ -42,11 +52,11 @@ class ResponseChannel:
             return
         if self.answer is not None or self.is_too_small:
             raise EINVAL("this request was answered before")
-        if "," in sent.lengths and not self._multiple:
+        if sent.number > 1 and not self._multiple:
             self.is_too_small = True
-            number = sent.lengths.count(",") + 1
             raise EINVAL(
-                f"the answer has {number} parts, and one was asked for: the request needs multiple for that"
+                f"the answer has {sent.number} parts, and one was asked for: the request needs multiple for "
+                "that"
             )
         self.answer = sent
 

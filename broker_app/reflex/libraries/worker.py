@@ -177,12 +177,9 @@ def _of_handler(id: int, micros: int, handled: Handled) -> wire.Result:
         micros,
         error=_text(error) if error is not None else "",
         reason="buffer-small" if channel.is_too_small else "",
-        messages=[
-            wire.NewMessageFacts(channel.site, sent.body, {"parts": sent.lengths})
-            for sent in channel.messages
-        ],
+        messages=[wire.NewMessageFacts(channel.site, sent.body, sent.headers) for sent in channel.messages],
         answer=answer.body if answer is not None else None,
-        answer_headers={"parts": answer.lengths} if answer is not None else {},
+        answer_headers=answer.headers if answer is not None else {},
     )
 
 
