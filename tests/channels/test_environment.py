@@ -268,6 +268,7 @@ def test_scripts_without_asyncio_take_part(sites: Brokers) -> None:
 
 
 async def test_the_sample_program_keeps_prices_at_every_site(sites: Brokers) -> None:
+    """CH-T15."""
     b1, b2, _ = sites
     programs = []
     for node in (b1, b2):
@@ -287,6 +288,9 @@ async def test_the_sample_program_keeps_prices_at_every_site(sites: Brokers) -> 
         assert await ask(here, "get IBM AAPL", 2) == "IBM\t3.5\nAAPL\t2"
         assert await ask(here, "print", 2) == "AAPL\t2\nIBM\t3.5"
         assert await ask(here, "get NONE") == "there is no price of NONE"
+        assert await ask(here, "put X", 2) == "X has no price, and is ignored\nput needs a key"
+        assert await ask(here, "put" + " K 1" * 16 + " K") == "at most 32 words are allowed after the command"
+        assert "show the prices as this site has them" in await ask(here, "help", 6)
     finally:
         for program in programs:
             assert program.stdin is not None

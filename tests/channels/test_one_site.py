@@ -172,6 +172,7 @@ async def test_a_handler_is_given_a_bounded_number_of_calls(broker: SmallBroker)
     [
         ("1732", {}, "invalid", "site"),
         ("", {}, "invalid", "site"),
+        ("*", {}, "invalid", "site"),
         ("b1", {"parts": "2,2"}, "invalid", "parts"),
         ("b1", {"parts": "-1,4"}, "invalid", "parts"),
         ("b1", {"parts": "3,x"}, "invalid", "parts"),
