@@ -27,11 +27,13 @@ from broker_app.core import header_block
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
 from broker_app.reflex import cnf
-from broker_app.reflex.api import ACCEPT, Answer, NewMessage
+from broker_app.reflex.api import ACCEPT, Answer, NewMessage, Verdict
 from broker_app.reflex.chain import Decision, Evaluation, InBrokerStep, Outcome, Step, StepDone, UnusableStep
 from broker_app.reflex.chains import MessageChains, RegistrationChains
+from broker_app.reflex.channel_call import ChannelCall, Handled, ResponseChannel
 from broker_app.reflex.declaration import (
     ARRIVAL,
+    CHANNEL,
     DELIVERY,
     DEREGISTRATION,
     REGISTRATION,
@@ -105,7 +107,7 @@ class Harness:
         self._given = {name: Library(name, module) for name, module in (libraries or {}).items()}
         #: those that were started
         self._libraries: dict[str, Library] = {}
-        steps = [self._step(one) for one in self.declarations if one.enabled]
+        self._steps = steps = [self._step(one) for one in self.declarations if one.enabled]
         self._chains = {kind: MessageChains(kind, steps) for kind in (ARRIVAL, DELIVERY, SERVICE)}
         self._registrations = {
             kind: RegistrationChains(kind, steps) for kind in (REGISTRATION, DEREGISTRATION)
@@ -180,6 +182,15 @@ class Harness:
         """A local service gets a message; its first function for this event is called."""
         return self._message(SERVICE, service, body, headers or {}, "", most=1)
 
+    def handle(self, *parts: bytes, site: str = "test", multiple: bool = False) -> Handled:
+        """The first handler of message channels gets a request. Returns its channel, with the answer."""
+        step = next(one for one in self._steps if one.declaration.kind == CHANNEL)
+        assert isinstance(step, _DirectStep), "this handler cannot be called"
+        channel = ResponseChannel(site, need_response=True, multiple=multiple)
+        handled = step.function(ChannelCall(channel, list(parts), True), step.declaration.options)
+        assert isinstance(handled, Handled)
+        return handled
+
     # ------------------------------------------------------------------ how it is decided
 
     def _message(
@@ -228,19 +239,20 @@ class _DirectStep(Step):
 
     def __init__(self, declaration: Declaration, statistics: DeclarationStatistics, function: Bound) -> None:
         super().__init__(declaration, statistics)
-        self._function = function
+        self.function = function
         self.answer: Answer | None = None
 
     def ask(self, subject: Subject, done: StepDone, *, trial: bool) -> Decision:
         self.answer = None
         given = subject.message() if isinstance(subject, MessageSubject) else subject.registration
         try:
-            returned = self._function(given, self.declaration.options)
+            returned = self.function(given, self.declaration.options)
         except Exception as error:  # as in a process, whatever it is
             return self.failed(f"{type(error).__name__}: {error}")
         if isinstance(returned, Answer):
             self.answer = returned
             return Decision(ACCEPT)
+        assert isinstance(returned, Verdict), "handlers of channels are in no chain"
         return Decision(returned)
 
 

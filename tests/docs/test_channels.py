@@ -1,4 +1,4 @@
-"""The example of docs/channels.md with a handler in the broker runs as it stands."""
+"""The example of docs/channels.md runs as it stands, and its decision names tests that exist."""
 
 import re
 import shlex
@@ -19,6 +19,17 @@ def snippet(language: str) -> str:
     found = re.search(rf"^```{language}\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]
+
+
+def test_each_point_of_the_contract_has_tests() -> None:
+    decision = (ROOT / "docs" / "decisions" / "0029-message-channels.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([SPAT]\d\d[^|]*) \|", decision, re.MULTILINE)
+    points = {*re.findall(r"[SPAT]\d\d", " ".join(rows))}
+    numbers = {"S": range(1, 23), "P": range(1, 22), "A": range(1, 10), "T": (*range(1, 9), 10, 15)}
+    assert points == {f"{kind}{at:02}" for kind, found in numbers.items() for at in found}
+    sources = "".join(path.read_text() for path in (ROOT / "tests" / "channels").glob("test_*.py"))
+    tests = set(re.findall(r"def (test_\w+)", sources))
+    assert set(re.findall(r"`(test_\w+)`", decision)) <= tests
 
 
 @pytest.mark.process

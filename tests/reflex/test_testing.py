@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker_app.reflex.api import Answer, Message, hookimpl, refuse
+from broker_app.reflex.declaration import CHANNEL, Declaration
 from broker_app.reflex.testing import Harness
 
 
@@ -90,3 +91,15 @@ def test_the_deletion_of_copies_needs_a_broker() -> None:
     found = Harness("S RE_deleteCopy mom * delete_copies").serve("RE_deleteCopy", b"1")
     failure = "delete_copies works on the queues of a broker, so it can be tested with a broker only"
     assert [one.failure for one in found.asked] == [failure]
+
+
+def test_a_handler_of_message_channels_is_called_with_parts_and_options() -> None:
+    def answer(channel: Any, parts: list[bytes], need_response: bool, options: Any) -> None:
+        channel.send_msg([options["prefix"].encode(), *parts])
+        raise KeyError("after the answer")
+
+    desk = Declaration("desk", CHANNEL, "lib", "answer", options={"prefix": "re"})
+    library = SimpleNamespace(__name__=answer.__module__, answer=answer)
+    handled = Harness([desk], libraries={"lib": library}).handle(b"a", b"b", multiple=True)
+    assert handled.channel.answer == (b"reab", "2,1,1")
+    assert isinstance(handled.error, KeyError)

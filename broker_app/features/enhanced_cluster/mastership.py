@@ -72,7 +72,7 @@ class Mastership:
 
     @property
     def master(self) -> str:
-        """The name of the master; empty while there is none, or the store does not tell. The holder sees
+        """The name of the master; empty while there is none, or it is not known. The holder sees
         itself as the master no longer than until another member can take the lease."""
         seen = self._seen
         return seen.name if self._clock() < seen.until else ""
