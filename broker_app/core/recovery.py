@@ -29,10 +29,12 @@ _TOPIC = "/topic/"
 
 class Recovery:
     """Rebuilds `broker`, which must be new: `load` the snapshot if there is one, `apply` each batch that
-    followed, as long as there are any, then `finish`."""
+    followed, as long as there are any, then `finish`. Without `dedup_ids`, which take most of the time where
+    all messages have one, they are not remembered: for a broker to which no client sends."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, dedup_ids: bool = True) -> None:
         self._broker = broker
+        self._dedup = records.DEDUP if dedup_ids else 0
         #: records of a destination before this position are contained in the snapshot; and of all of them
         self._since: dict[str, int] = {}
         self._all_since = 0
@@ -50,7 +52,7 @@ class Recovery:
                 (broker.bulk if is_bulk_producer(address) else broker.forwarding).load(
                     address, section.offset
                 )
-            if section.dedup:
+            if section.dedup and self._dedup:
                 broker.publisher.dedup_windows.load(address, section.dedup)
             broker.scheduler.load(section)
             broker.histories.load(section)
@@ -63,7 +65,7 @@ class Recovery:
         queues, apply_to_queue = broker.destinations.queues, broker.store.apply
         published, options, all_since = (
             records.PUBLISHED,
-            records.DELAYED | records.DEDUP,
+            records.DELAYED | self._dedup,
             self._all_since,
         )
         last_of_queues, schedules = records.RETURNED, broker.scheduler.schedules
@@ -90,7 +92,7 @@ class Recovery:
         """Apply a record unless the section of its destination contains it."""
         if record.position >= self._since.get(record.address, 0):
             self._apply(record)
-        elif record.kind == records.PUBLISHED and record.flags & records.DEDUP:
+        elif record.kind == records.PUBLISHED and record.flags & self._dedup:
             self._remember(record)
 
     def _apply(self, record: Record) -> None:
@@ -120,7 +122,7 @@ class Recovery:
 
     def _apply_published(self, record: Record) -> None:
         broker, flags = self._broker, record.flags
-        if flags & records.DEDUP:
+        if flags & self._dedup:
             self._remember(record)
         if flags & records.DELAYED:
             broker.scheduler.apply(record)

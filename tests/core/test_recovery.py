@@ -7,6 +7,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.broker import Broker
+from broker_app.core.message import DeliveryOptions
 from broker_app.core.recovery import Recovery, live_positions
 from broker_app.core.snapshot import SnapshotBuilder, take_snapshot
 from broker_app.core.snapshot_format import FORMAT, read
@@ -267,3 +268,19 @@ def test_an_unfinished_transaction_is_nothing_after_a_restart(stage: Stage) -> N
     client.do(c.Enlist(client.peer, "t", client.sending("/queue/a", b"2")))
     stage.restart()
     assert consumer(stage).take() == [b"1"]
+
+
+def test_a_broker_to_which_no_client_sends_is_restored_without_dedup_ids(stage: Stage) -> None:
+    client = stage.client()
+    for number in range(4):
+        client.publish("/queue/a", b"%d" % number, options=DeliveryOptions(dedup_id=str(number)))
+        if number == 1:
+            snapshot, before = stage.take_snapshot(), len(stage.batches)
+    recovery = Recovery(broker := stage.new_broker(), dedup_ids=False)
+    recovery.load(snapshot)
+    for batch in stage.batches[before:]:
+        recovery.apply(*batch)
+    recovery.finish(stage.broker.turn.next_position, stage.now_ms)
+    assert broker.publisher.dedup_windows.addresses() == []
+    stage.restart(broker)
+    assert consumer(stage).take() == numbered(4)

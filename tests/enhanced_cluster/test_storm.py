@@ -1,6 +1,6 @@
 """Faults of members in a row under load: what is promised is there, repeats are marked, one takes over.
 
-Clients of all members send with receipts, receive and acknowledge. Members in random order are killed, paused
+Clients of all members send with receipts, receive and acknowledge. Two members at a time are killed, paused
 beyond their lease and resumed, or cut off from the store.
 """
 
@@ -13,7 +13,7 @@ import re
 import signal
 import statistics
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ pytestmark = pytest.mark.process
 FAULTS = int(os.environ.get("FAULTS", "5"))
 _WAYS = ("kill", "pause", "cut")
 _MEMBERS = 3
+#: members that fail at a time
+_AT_ONCE = 2
 #: a short detection, and a lease that a busy machine renews in time
 _TIMING = (
     *("--cluster-heartbeat-interval", "0.3", "--cluster-heartbeat-threshold", "2"),
@@ -59,10 +61,15 @@ class Arena:
         uri = f"failover:({','.join(addresses)})?maxReconnectDelay=100"
         return mom_client.connect(uri, login=broker.user, passcode=broker.password, **options)
 
-    async def fail(self, way: str) -> None:
-        """Have a member fail, wait until another has taken over, and bring it back."""
+    async def fail(self, ways: Sequence[str]) -> None:
+        """Have as many members fail as there are ways, wait until others have taken over, and bring them
+        back."""
         await self.start_all()
-        number = random.randrange(_MEMBERS)
+        numbers = random.sample(range(_MEMBERS), len(ways))
+        await asyncio.gather(*map(self._fail, numbers, ways))
+        await self.start_all()
+
+    async def _fail(self, number: int, way: str) -> None:
         broker, network = self.brokers[number], self._proxies[number]
         before = self._takeovers(broker)
         if way == "kill":
@@ -77,7 +84,6 @@ class Arena:
             os.kill(broker.pid, signal.SIGCONT)
         await _until(lambda: not broker.running)
         network.heal()
-        await self.start_all()
 
     async def start_all(self) -> None:
         """Start those that have ended, also one that was too slow to renew its lease on a busy machine."""
@@ -140,9 +146,9 @@ async def test_members_that_fail_in_a_row_lose_nothing_and_have_one_taker_each(
         async with arena(tmp_path, stores) as field:
             async with working(*(one.receive(field) for one in ledgers)):
                 async with working(*(one.send(field) for one in ledgers)):
-                    for way in ways:
+                    for at in range(0, len(ways), _AT_ONCE):
                         await asyncio.sleep(random.uniform(0.1, 0.6))
-                        await field.fail(way)
+                        await field.fail(ways[at : at + _AT_ONCE])
                 await _until(lambda: all(one.promised <= one.seen for one in ledgers))
             took_s, owners = field.took_s(), field.owners()
     print(f"{kind}: {len(ways)} faults; suspicion to service {statistics.median(took_s):.2f} s (median), "

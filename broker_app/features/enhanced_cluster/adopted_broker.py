@@ -54,7 +54,6 @@ class AdoptedBroker:
     async def start(self, policies: Policies, limits: Limits, brokers: list[str]) -> None:
         """Serve, and connect to the brokers at these addresses."""
         self._journal.on_lease_lost(self._failed)
-        self.engine.adopt()
         self.engine.submit(Reconfigure(policies, limits))
         await self.cluster.start(None)
         self.cluster.members.learn(brokers, "broker")

@@ -22,6 +22,7 @@ from broker_app.core.policy import Policies
 from broker_app.features.cluster.report import DiscoveryReport, EnhancedReport, TakeoverReport, TakeoverTotals
 from broker_app.features.enhanced_cluster.failure_detection import FailureDetector, Timing
 from broker_app.features.enhanced_cluster.members import members_of
+from broker_app.features.enhanced_cluster.read_ahead import ReadAhead
 from broker_app.features.enhanced_cluster.registry import (
     Content,
     JournalNote,
@@ -118,6 +119,7 @@ class JournalWatch:
         self._noted_at = 0.0
         #: when a journal that could not be taken over is tried again
         self._again_at: dict[str, float] = {}
+        self._ahead = ReadAhead(self._takeover_of)
 
     # ------------------------------------------------------------------ the loop
 
@@ -229,8 +231,10 @@ class JournalWatch:
                 self._unreachable = str(error)
             except Exception as error:  # or no member would be taken over any more
                 internal_errors.note("the watch over the journals of the cluster", error)
-            self._due.wait(max(0.05, self._detector.interval_s - (time.monotonic() - begun)))
+            interval_s = 0.0 if self._ahead.is_behind else self._detector.interval_s
+            self._due.wait(max(0.05, interval_s - (time.monotonic() - begun)))
             self._due.clear()
+        self._ahead.close()
 
     def _beat(self) -> None:
         self._note_own()
@@ -244,6 +248,21 @@ class JournalWatch:
         for seen in others:
             if not self._closing.is_set() and self._may_take():
                 self._take_if_free(seen)
+        self._read_ahead(others)
+
+    def _read_ahead(self, others: list[Seen]) -> None:
+        """Read some of the journals that may have to be taken over soon."""
+        notes = [seen.note for seen in others if self._may_be_taken_soon(seen.note)]
+        self._ahead.keep(notes)
+        for note in notes:
+            self._note_if_due()
+            self._ahead.read(note)
+
+    def _may_be_taken_soon(self, note: JournalNote) -> bool:
+        """Return whether the holder of a journal is suspect, or has stopped, and this broker may take it."""
+        is_doubtful = note.state == "stopped" or note.journal in self._detector.suspicions
+        is_possible = note.journal not in self.serving and note.journal not in self._again_at
+        return is_doubtful and is_possible and self._may_take() and not self._closing.is_set()
 
     def _note_own(self) -> None:
         """Send a heart-beat."""
@@ -256,6 +275,10 @@ class JournalWatch:
         """Send heart-beats while a takeover runs, and end it if this broker stops."""
         if self._closing.is_set():
             raise Stopping("this broker stops")
+        self._note_if_due()
+
+    def _note_if_due(self) -> None:
+        """Send a heart-beat if the last one was sent some time ago."""
         if time.monotonic() - self._noted_at > self._timing.heartbeat_s:
             self._note_own()
 
@@ -306,11 +329,7 @@ class JournalWatch:
         """Take a journal over, unless another broker is faster."""
         self.taking_since, self.taking_over = time.monotonic(), note.member
         try:
-            takeover = Takeover(
-                *(self._config, self._member, self._registry, self._call_soon, note, reason),
-                between=self._between,
-            )
-            taken = takeover.take(self._make_broker, self._policies)
+            taken = self._ahead.takeover(note).take(self._policies, reason)
         except JournalError:
             self._totals = self._totals.with_failure()
             raise
@@ -326,6 +345,12 @@ class JournalWatch:
         )
         self._call_soon(self._taken, taken)
         return taken.takeover
+
+    def _takeover_of(self, note: JournalNote) -> Takeover:
+        return Takeover(
+            *(self._config, self._member, self._registry, self._call_soon, note, self._make_broker),
+            between=self._between,
+        )
 
     # ------------------------------------------------------------------ orders of operators
 

@@ -14,6 +14,7 @@ import msgspec
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
+from broker_app.core.recovery import live_positions
 from broker_app.features.cluster.report import TakeoverReport, TakeoverResult
 from broker_app.features.enhanced_cluster.registry import JournalNote, Registry
 from broker_app.features.mirror.follower import Follower
@@ -48,7 +49,8 @@ class Reason(NamedTuple):
 
 
 class TakenJournal(NamedTuple):
-    """A journal of another member that this broker holds now, with the broker that was rebuilt from it."""
+    """A journal of another member that this broker holds now, with the broker that was rebuilt from it, whose
+    positions it knows."""
 
     note: JournalNote
     journal: SharedJournal
@@ -61,8 +63,9 @@ class Stopping(Exception):
 
 
 class Takeover:
-    """One takeover of the journal of `note`, in the thread of the watch. `between` is called again and again
-    while it runs."""
+    """One takeover of the journal of `note`, in the thread of the watch: what is stored may be read before it
+    (`read_ahead`), and then it is taken, or left alone. `between` is called again and again while it is
+    taken."""
 
     def __init__(
         self,
@@ -71,35 +74,51 @@ class Takeover:
         registry: Registry,
         call_soon: CallSoon,
         note: JournalNote,
-        reason: Reason,
+        make_broker: Callable[[], Broker],
         between: Callable[[], None],
     ) -> None:
         assert config.journal is not None
         self._member = member
         self._registry = registry
         self._note = note
-        self._reason = reason
+        self._reason = Reason("")
         self._between = between
         self._store = store_at(config.journal, note.journal)
+        self._follower = Follower(self._store, make_broker, self._progress, dedup_ids=False)
         holder = Holder(member.name, ",".join(member.uris))
         config = replace(config, private_journal=None)
         self._journal = make_shared(config, self._store, holder, call_soon)
-        self._began = time.monotonic()
-        self._noted = 0.0
+        self._began = self._noted = 0.0
         #: None until the lease is held
         self._report: TakeoverReport | None = None
 
-    def take(
-        self, make_broker: Callable[[], Broker], policies: Callable[[], Policies]
-    ) -> TakenJournal | None:
+    def is_of(self, note: JournalNote) -> bool:
+        """Return whether this is about the journal as its present holder has it."""
+        return (self._note.journal, self._note.epoch) == (note.journal, note.epoch)
+
+    def read_ahead(self) -> None:
+        """Read what is stored by now, for a fifth of a second at most. Raises JournalError."""
+        self._follower.catch_up()
+
+    @property
+    def has_read_all(self) -> bool:
+        """True if what was stored has been read."""
+        return self._follower.has_all
+
+    def leave(self) -> None:
+        """Take nothing, since the holder of the journal is there again, or another one has taken it."""
+        self._store.release()
+
+    def take(self, policies: Callable[[], Policies], reason: Reason) -> TakenJournal | None:
         """The broker, rebuilt; None if another one was faster, or holds the journal. Raises JournalError, and
         what `between` raises: then the journal is free again."""
-        follower = Follower(self._store, make_broker, self._progress)
+        self._began, self._reason = time.monotonic(), reason
         try:
-            broker = follower.take_over(self._journal, policies(), force=self._reason.force)
+            broker = self._follower.take_over(self._journal, policies(), force=reason.force)
+            self._journal.set_live_positions(live_positions(broker))
             return self._complete(broker)
         except LeaseHeld:
-            self._store.release()
+            self.leave()
             return None
         except BaseException as error:
             self._failed(error)

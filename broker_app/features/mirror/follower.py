@@ -21,6 +21,7 @@ _SLICE_S = 0.2
 class Follower:
     """Applies the journal's batches as they are stored. `make_broker` returns a new, empty broker. `progress`
     is called when the journal is taken over, and after each batch of it then; what it raises ends that.
+    `dedup_ids` as of `Recovery`.
 
     Belongs to one thread.
     """
@@ -30,8 +31,11 @@ class Follower:
         store: Store,
         make_broker: Callable[[], Broker],
         progress: Callable[[], None] = lambda: None,
+        *,
+        dedup_ids: bool = True,
     ) -> None:
         self._progress = progress
+        self._dedup_ids = dedup_ids
         self._store = store
         self._make_broker = make_broker
         self._broker: Broker
@@ -88,6 +92,7 @@ class Follower:
             self._apply_all(opened, journal)
         else:
             opened = journal.take_over(self.position, force=force)
+            self._progress()
             self.records_lost = max(0, self.position - opened.next_position)
             if self.records_lost or not self._continues(journal):
                 # What was applied may have been compacted away since, or was lost by a store that had not
@@ -137,4 +142,4 @@ class Follower:
 
     def _reset(self) -> None:
         self._broker = self._make_broker()
-        self._recovery = Recovery(self._broker)
+        self._recovery = Recovery(self._broker, dedup_ids=self._dedup_ids)
