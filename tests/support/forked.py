@@ -218,7 +218,11 @@ def _load_site() -> None:
         django.setup()
         importlib.import_module("broker_app.management.commands.broker")
         get_resolver().check()
-        importlib.import_module("broker_app.web.api").document()  # it is the same for all
+        # Documents and the list of passwords that are too common are the same for all.
+        importlib.import_module("broker_app.web.api").document()
+        importlib.import_module("broker_app.net.asyncapi").document()
+        importlib.import_module("django.contrib.auth.password_validation").get_default_password_validators()
+        importlib.import_module("tests.support.passwords").hash_quickly()
         call_command("migrate", verbosity=0, interactive=False)
         connections.close_all()
         _database = file_of(Path(data)).read_bytes()

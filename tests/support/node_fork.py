@@ -23,6 +23,7 @@ import uvloop
 
 from broker_app.config import PREFIX, Config
 from broker_app.features.cluster.configuration import settings as cluster_settings
+from broker_app.net import asyncapi
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
@@ -47,6 +48,7 @@ class Order(NamedTuple):
 
 def main() -> None:
     signal.signal(signal.SIGCHLD, _reap)
+    asyncapi.document()  # the part of it that takes long is the same for all
     lifeline, held = os.pipe()
     for line in sys.stdin.buffer:
         order: Order = pickle.loads(base64.b64decode(line))

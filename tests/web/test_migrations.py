@@ -5,8 +5,11 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models.signals import post_migrate
 from django.utils import timezone
 
+from broker_app.management import configuration_tables
 from broker_app.web.resource_types import RESOURCE_TYPES
 
 OLD = {
@@ -48,3 +51,24 @@ def test_paused_bridges_stay_paused_and_can_be_rolled_back() -> None:
     executor.migrate([before])
     back = executor.loader.project_state([before]).apps.get_model("broker_app", "Bridge").objects
     assert back.get(name="held").values == {**OLD, "paused": True}
+
+
+@pytest.mark.usefixtures("migrated")
+def test_a_start_applies_the_migrations_that_are_missing_and_else_runs_none() -> None:
+    before = ("broker_app", "0006_provider_subject")
+    MigrationExecutor(connection).migrate([before])
+    ran: list[object] = []
+
+    def note(sender: object, **_: object) -> None:
+        ran.append(sender)
+
+    post_migrate.connect(note)
+    try:
+        configuration_tables.upgrade()
+        assert ("broker_app", "0007_desired_of_bridges") in MigrationRecorder(connection).applied_migrations()
+        assert ran
+        ran.clear()
+        configuration_tables.upgrade()
+        assert ran == [], "the command, which takes most of a start, has nothing to do"
+    finally:
+        post_migrate.disconnect(note)

@@ -33,6 +33,7 @@ from broker_app.features.enhanced_cluster.generation import TakenOver, with_gene
 from broker_app.features.enhanced_cluster.reset import free_journals
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Unreachable
+from broker_app.management import configuration_tables
 from broker_app.management.host_programs import HostPrograms
 from broker_app.management.local_access import LocalAccess
 from broker_app.management.process_settings import ProcessSettings
@@ -315,7 +316,7 @@ def _make_data(mom: Config, first_password: FirstPassword, *, is_copy: bool) -> 
         _close_to_others(mom.data)
         configuration_copy.mark(mom.data, is_copy=is_copy)
         str(settings.SECRET_KEY)  # made when it is first needed
-        call_command("migrate", verbosity=0, interactive=False)
+        configuration_tables.upgrade()
         pipeline_database.upgrade()
         _overwrite_leftovers()
         for bridge in bridges.reseal():

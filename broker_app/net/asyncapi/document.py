@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from broker_app.net.asyncapi import event_streams, json_websocket, stomp, webhooks
+from broker_app.net.asyncapi.part import Part
 from broker_app.net.asyncapi.schemas import SCHEMAS
 from broker_app.net.rest.openapi.operations import SCHEMAS as PROBLEMS
 from broker_app.net.rest.openapi.schemas import Json
@@ -17,12 +19,7 @@ _WEBSOCKET: Final = "/ws"
 
 def document(base_path: str = "") -> Json:
     """The description of a broker that is reached below `base_path`."""
-    parts = (
-        stomp.part("stomp", "websocket", _WEBSOCKET),
-        json_websocket.part("websocket", _WEBSOCKET),
-        event_streams.part("http"),
-        webhooks.part("receiver"),
-    )
+    parts = _parts()
     schemas = {**SCHEMAS, **PROBLEMS}
     for part in parts:
         schemas |= part.schemas
@@ -49,6 +46,16 @@ def document(base_path: str = "") -> Json:
             },
         },
     }
+
+
+@cache  # it is made of types, which takes longer than the rest of a node's description
+def _parts() -> tuple[Part, ...]:
+    return (
+        stomp.part("stomp", "websocket", _WEBSOCKET),
+        json_websocket.part("websocket", _WEBSOCKET),
+        event_streams.part("http"),
+        webhooks.part("receiver"),
+    )
 
 
 def _servers(base_path: str) -> Json:
