@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from broker_app.base import cluster_addresses, durations, name_filter, removed_settings, roles, units
+from broker_app.base.setting_groups import TITLES
 from broker_app.base.shipped_files import REFLEX_FILES
 from broker_app.base.suggestions import suggestion
 
@@ -670,20 +671,23 @@ def overridden(config: Config, values: Mapping[str, Any]) -> Config:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Gives a command every setting as an option; what is not given stays None."""
+    """Give a command every setting as an option, in groups; what is not given stays None."""
+    group: argparse._ActionsContainer = parser
     for setting in settings():
+        if setting.name in TITLES:
+            group = parser.add_argument_group(TITLES[setting.name])
         unit = f" [{setting.rule.unit}]" if setting.rule.unit else ""
         what = f"{setting.rule.about}{unit} ({setting.variable}{_default_text(setting)})"
         name = setting.option.removeprefix("--").replace("-", "_")
         if setting.rule.public:
             plain = setting.option.removesuffix("-file")
-            parser.add_argument(plain, metavar=setting.name.upper(), help=what)
+            group.add_argument(plain, metavar=setting.name.upper(), help=what)
         if setting.type == "bool":
-            parser.add_argument(
+            group.add_argument(
                 setting.option, dest=name, nargs="?", const="true", metavar="true|false", help=what
             )
         else:
-            parser.add_argument(setting.option, dest=name, metavar=name.upper(), help=what.replace("%", "%%"))
+            group.add_argument(setting.option, dest=name, metavar=name.upper(), help=what.replace("%", "%%"))
 
 
 def options_in(arguments: Sequence[str]) -> dict[str, str]:

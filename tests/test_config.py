@@ -8,6 +8,7 @@ import pytest
 from broker_app import config
 from broker_app.base import roles
 from broker_app.base.removed_settings import REMOVED_SETTINGS
+from broker_app.base.setting_groups import TITLES
 from broker_app.base.shipped_files import REFLEX_FILES
 
 
@@ -168,6 +169,17 @@ def test_no_secret_is_an_option_and_every_option_names_its_variable() -> None:
     options = [word for action in parser._actions for word in action.option_strings]
     assert [option for option in options if "_" in option] == []
     assert config.options_in(["--channel-layer", "redis://h"]) == {"MOM_CHANNEL_LAYER": "redis://h"}
+
+
+def test_the_help_lists_settings_in_groups() -> None:
+    parser = argparse.ArgumentParser()
+    config.add_options(parser)
+    groups = {group.title: len(group._group_actions) for group in parser._action_groups[2:]}
+    assert list(groups) == list(TITLES.values())
+    assert max(groups.values()) <= 18
+    assert [action.option_strings for action in parser._actions] == [
+        action.option_strings for group in parser._action_groups for action in group._group_actions
+    ]
 
 
 def test_a_file_gives_settings_that_variables_replace(tmp_path: Path) -> None:
