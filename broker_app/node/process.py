@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 from broker_app.base import roles
 from broker_app.base.task_supervisor import TaskSupervisor, count_unhandled
@@ -34,6 +37,7 @@ from broker_app.node.central_settings import SettingsSource
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.node.features.mirrors import Shared
 from broker_app.node.node import AuditLog, Node
+from broker_app.node.stop_watch import StopWatch, ended_in_parts
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.reflex.declaration import Declaration
 from broker_app.storage import private_journal
@@ -45,6 +49,10 @@ log = logging.getLogger(__name__)
 
 #: seconds between attempts to reach the store
 _RETRY_S = 1.0
+#: seconds for each part that has not ended when the time given to open work is over
+_EACH_S: Final = 2.0
+#: a signal that comes so soon after the first one is the same: a shell and what it runs both send it
+_SAME_S: Final = 1.0
 
 App = Callable[[dict[str, object], Any, Any], Awaitable[None]]
 
@@ -94,10 +102,13 @@ async def run(
     the journal is shared; `replicator` then replicates the configuration, unless a database has it.
     """
     process = Process(config, logins, site, ready, on_standby)
-    if mirror is None:
-        await process.serve(listeners, None)
-    else:
-        await process.run_shared(listeners, mirror, replicator)
+    try:
+        if mirror is None:
+            await process.serve(listeners, None)
+        else:
+            await process.run_shared(listeners, mirror, replicator)
+    finally:
+        process.stop_watch.finish()
     return process.restarts
 
 
@@ -125,8 +136,11 @@ class Process:
         self.restarts = False
         #: another member has taken over the journal before this broker could
         self._is_taken_over = False
-        #: what has stopped it, if a signal has
+        #: what has stopped it, if a signal has, and when that came
         self._signal: signal.Signals | None = None
+        self._signalled_at = 0.0
+        self.stop_watch = StopWatch(config.drain)
+        self.stop_watch.task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(count_unhandled)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -135,8 +149,26 @@ class Process:
             loop.add_signal_handler(signal.SIGHUP, self._certificates.reload_now)
 
     def _signalled(self, number: signal.Signals) -> None:
-        self._signal = number
+        if self._signal is not None:
+            self._signalled_again(number, None)
+            return
+        self._signal, self._signalled_at = number, time.monotonic()
+        for one in (signal.SIGTERM, signal.SIGINT):
+            # Unlike a handler of the loop, it is also called when the loop is held up.
+            signal.signal(one, self._signalled_again)
+        self.stop_watch.begin()
         self._stop.set()
+
+    def _signalled_again(self, number: int, _: FrameType | None) -> None:
+        """End at once, without what a stop does for the next start."""
+        if time.monotonic() - self._signalled_at > _SAME_S:
+            log.warning(
+                "broker %s ends at once: it has received %s while it stopped; the next start recovers from "
+                "the journal",
+                self._config.name,
+                signal.Signals(number).name,
+            )
+            os._exit(128 + number)
 
     def _shut_down(self, ordered: asyncio.Future[bool]) -> None:
         self.restarts = ordered.result()
@@ -150,9 +182,9 @@ class Process:
             return f"an operator has handed over to {node.handed_over.result().id}"
         if node.shut_down.done():
             return "an operator restarts it" if self.restarts else "an operator has shut it down"
-        return (
-            f"it has received {self._signal.name}" if self._signal is not None else "its caller has ended it"
-        )
+        if self._signal is not None:
+            return f"it has received {self._signal.name}; another one ends it at once"
+        return "its caller has ended it"
 
     async def run_shared(
         self, listeners: Listeners, mirror: Mirror, replicator: ConfigurationReplicator | None
@@ -288,6 +320,7 @@ class Process:
         failures = [task.exception() for task in (web, following) if task.done() and not is_ordered]
         failures += [node.failed.result()] if node.failed.done() else []
         log.info("broker %s stops: %s", config.name, self._why(node, failures))
+        self.stop_watch.begin()
         await node.end_json_clients()
         async with AsyncExitStack() as servers:
             if shared is not None and kept is not None:
@@ -296,8 +329,10 @@ class Process:
             for task in (stopped, following):
                 task.cancel()
             await self._stop_node(node)
-            await asyncio.gather(web, following, return_exceptions=True)
+            await self._end_tasks({web, following})
         log.info("broker %s has stopped", config.name)
+        if node.handed_over.done() and not self._stop.is_set():
+            self.stop_watch.finish()  # it goes on as a standby
         for failure in failures:
             raise failure or RuntimeError("the web server ended by itself")
 
@@ -315,11 +350,22 @@ class Process:
         log.info("%s", _serving(self._config, ports, shared))
 
     async def _stop_node(self, node: Node) -> None:
-        try:
-            async with asyncio.timeout(self._config.drain):
-                await node.stop()
-        except TimeoutError:
+        stopping = asyncio.create_task(node.stop())
+        watched, self.stop_watch.task = self.stop_watch.task, stopping
+        if not await ended_in_parts(stopping, self._config.drain, _EACH_S):
             log.warning("not everything ended within %g s", self._config.drain)
+        self.stop_watch.task = watched
+
+    async def _end_tasks(self, tasks: set[asyncio.Task[Any]]) -> None:
+        """Wait for tasks that are ending; those that take longer than the web server gives to open requests
+        are cancelled."""
+        late = (await asyncio.wait(tasks, timeout=self._config.drain + _EACH_S))[1]
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=_EACH_S)
+        for task in tasks - late:
+            task.cancelled() or task.exception()  # whether it failed is no matter any more
 
 
 def _serving(config: Config, ports: Ports, shared: Shared | None) -> str:

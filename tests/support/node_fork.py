@@ -55,7 +55,7 @@ def main() -> None:
         pid = os.fork()
         if not pid:
             os.close(held)
-            os._exit(_become(order, lifeline))
+            os._exit(become(order, lifeline))
         os.write(1, b"%d\n" % pid)
     os.close(held)
     with contextlib.suppress(ChildProcessError):
@@ -70,7 +70,8 @@ def _reap(*_: object) -> None:
             pass
 
 
-def _become(order: Order, lifeline: int) -> int:
+def become(order: Order, lifeline: int) -> int:
+    """Be this node until it ends, or until the other end of `lifeline` is closed; the exit status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     answers = os.dup(1)
     log = os.open(order.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -43,6 +43,7 @@ from broker_app.management.welcome import Welcome, write_private
 from broker_app.net.auth.login import Logins
 from broker_app.net.server.listeners import Listeners, Ports, PortTaken, bound, drawn_ports
 from broker_app.node import configuration_copy, node, process
+from broker_app.node.stop_watch import StopWatch
 from broker_app.pipeline import database as pipeline_database
 from broker_app.pipeline.store import DatabaseStore
 from broker_app.reflex import cnf
@@ -157,15 +158,24 @@ class Command(BaseCommand):
         self, mom: Config, listeners: Listeners, reflexes: list[Declaration], *, open_browser: bool
     ) -> None:
         """Serve; begin with the next journal when another member has taken over the present one before."""
+        # Threads that still work are waited for until the process has ended.
+        leaving = StopWatch(mom.drain)
         while True:
             try:
-                self._serve(with_generation(mom), listeners, reflexes, open_browser=open_browser)
+                self._serve(with_generation(mom), listeners, reflexes, leaving, open_browser=open_browser)
                 return
             except TakenOver as error:
+                leaving.finish()
                 log.warning("%s: it begins with a new journal", error)
 
     def _serve(
-        self, mom: Config, listeners: Listeners, reflexes: list[Declaration], *, open_browser: bool
+        self,
+        mom: Config,
+        listeners: Listeners,
+        reflexes: list[Declaration],
+        leaving: StopWatch,
+        *,
+        open_browser: bool,
     ) -> None:
         shared = SharedBroker.of(mom, listeners)
         if shared is not None:
@@ -255,6 +265,7 @@ class Command(BaseCommand):
                 if runner.run(running):
                     self.restart_options = drawn
             finally:
+                leaving.begin()
                 local.stopped()
                 if programs is not None:
                     programs.stopped()
