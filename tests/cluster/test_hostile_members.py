@@ -27,8 +27,8 @@ SETTINGS = must_be_equal(Config())
 #: all that one hears who has not proven to know the secret
 STRANGER = "this port is for brokers of the cluster"
 _WRONG = "the other broker has another secret; set MOM_CLUSTER_SECRET to the same value at all brokers"
-#: seconds for which the broker may hold up others on a quiet machine: it writes a window of 32 MiB at a time
-_BUSY_S = 0.1
+#: seconds for which the broker may hold up others on a quiet machine
+_BUSY_S = 0.05
 #: it may wait for memory besides, of which a busy machine has little
 _BLOCKED_S = 0.5
 

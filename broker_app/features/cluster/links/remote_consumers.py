@@ -6,10 +6,13 @@ consumer was free, less is sent at a time, until consumers acknowledge again.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from broker_app.base.deadline import Deadline
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, is_reserved, is_topic
@@ -68,6 +71,9 @@ class RemoteConsumers(InnerReceiver):
         self._bytes: dict[int, int] = {}
         self._under_way = 0
         self._is_full = self._is_congested = False
+        self._deadline = Deadline(time.monotonic)
+        #: deliveries that wait for a later turn of the loop, in order; their bytes are under way
+        self._waiting: list[Delivery] = []
         #: messages that were sent
         self.sent = 0
         #: messages that were stored since then are sent as repeats: of a broker that has failed, clients may
@@ -134,6 +140,7 @@ class RemoteConsumers(InnerReceiver):
 
     def end(self) -> None:
         """End everything, because the connection has ended."""
+        self._waiting = []
         self._engine.submit(c.Disconnect(self.peer))
 
     # ------------------------------------------------------------------ what is settled
@@ -222,24 +229,55 @@ class RemoteConsumers(InnerReceiver):
                 self._send(f.NotSubscribed(number, refusal.code, refusal.detail[:1_000]))
         if peer.deliveries:
             deliveries, peer.deliveries = peer.deliveries, []
-            try:
+            if self._waiting:
+                self._wait(deliveries)
+            else:
                 self._deliver(deliveries)
-            except Exception as error:
-                self._broken(error)
 
     def _deliver(self, deliveries: list[Delivery]) -> None:
+        """Send deliveries, as many as there is time for in a turn of the loop: a window of large ones takes
+        longer."""
+        self._deadline.begin()
+        try:
+            rest = self._send_deliveries(deliveries)
+        except Exception as error:
+            self._broken(error)
+            return
+        if rest:
+            self._wait(rest)
+            asyncio.get_running_loop().call_soon(self._deliver_on)
+        self._check_room()
+
+    def _deliver_on(self) -> None:
+        """Send what waits, without what the engine has taken back meanwhile, if the connection takes it."""
+        if self._is_congested or not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        self._settle([tag for _, tag, _ in waiting])  # they are counted again when they are sent
+        held = self.peer.unsettled
+        self._deliver([one for one in waiting if not one[1] or one[1] in held])
+
+    def _wait(self, deliveries: list[Delivery]) -> None:
+        """Add deliveries to those that wait, and count their bytes."""
+        self._waiting += deliveries
+        for _, tag, message in deliveries:
+            if tag:
+                self._bytes[tag] = length = max(_LEAST_BYTES, len(message.body))
+                self._under_way += length
+
+    def _send_deliveries(self, deliveries: list[Delivery]) -> list[Delivery]:
+        """Send deliveries until the turn is over; returns the rest."""
         envelopes: dict[Envelope, int] = {}
         shared: list[f.SharedEnvelope] = []
         messages: list[f.RemoteDelivery] = []
         size = held = number = 0
         id_of, sizes, repeats_since_ms = self._engine.broker.turn.ids.of, self._bytes, self.repeats_since_ms
         last: Subscription | None = None
-        for subscription, tag, message in deliveries:
+        left = iter(deliveries)
+        rest: list[Delivery] = []
+        for subscription, tag, message in left:
             if subscription is not last:
                 last, number = subscription, int(subscription.id)
-            id = id_of(message)
-            if not tag and self._topics > 1 and self._is_known(id):
-                continue
             envelope, body = message.envelope, message.body
             index = envelopes.get(envelope)
             more = length = len(body)
@@ -248,6 +286,12 @@ class RemoteConsumers(InnerReceiver):
             if messages and size + more > f.USUAL_BYTES:  # a large one has a frame of its own
                 self._send_messages(shared, messages)
                 envelopes, shared, messages, size, index = {}, [], [], 0, None
+                if self._deadline.passed:
+                    rest = [(subscription, tag, message), *left]
+                    break
+            id = id_of(message)
+            if not tag and self._topics > 1 and self._is_known(id):
+                continue
             if index is None:
                 index = envelopes[envelope] = len(shared)
                 shared.append(_shared(envelope))
@@ -263,7 +307,7 @@ class RemoteConsumers(InnerReceiver):
         self._under_way += held
         if messages:
             self._send_messages(shared, messages)
-        self._check_room()
+        return rest
 
     def _send_messages(self, shared: list[f.SharedEnvelope], messages: list[f.RemoteDelivery]) -> None:
         self.sent += len(messages)
@@ -304,6 +348,8 @@ class RemoteConsumers(InnerReceiver):
         before = self._is_full or self._is_congested
         self._is_congested = on
         self._paused_changed(before)
+        if not on:
+            self._deliver_on()
 
     def _check_room(self) -> None:
         before = self._is_full or self._is_congested
