@@ -269,14 +269,14 @@ class Node:
         telemetry.start()
         started.push_async_callback(telemetry.stop)
         # Its endpoints need what the other features report.
-        features.list.append(self._operation(parts, telemetry, store))
+        features.list.append(operation := self._operation(parts, telemetry, store))
         self.rest = rest = self._rest_api(parts)
         for engine_ended in (
             *(self.registry.engine_ended, self.json.engine_ended, rest.engine_ended),
             *(feature.engine_ended for feature in features.list),
         ):
             self._when_engine_ends(engine_ended)
-        self.operations = Operations(rest.engine_client, features)
+        self.operations = Operations(rest.engine_client, features, operation.alerts)
         policy = PolicyFollower(
             self._started_with, engine, self.logins, self.registry, self.json, rest, features
         )
@@ -350,6 +350,7 @@ class Node:
             parts,
             Orders(self._shut_down, self._restart_refusal),
             telemetry.alerts,
+            telemetry.events.target_tests,
             telemetry.metrics,
             clients=partial(self._clients, parts.connections),
             nearly_full=lambda: store.nearly_full,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 from broker_app.base.refused import Refused
@@ -16,6 +17,7 @@ from broker_app.features.cluster.clients.client_reports import ListsReport, Reba
 from broker_app.features.cluster.configuration.central_reload import BrokerReload
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import no_cluster
+from broker_app.features.notifications.target_tests import TargetTest
 from broker_app.net.rest.features.bridge_status import (
     BridgeEvent,
     BridgeStatus,
@@ -23,6 +25,7 @@ from broker_app.net.rest.features.bridge_status import (
 )
 from broker_app.net.rest.features.callback_status import CallbackStatus
 from broker_app.net.rest.journal.cursor_status import Cursors
+from broker_app.net.rest.node.alerts import AlertEndpoints
 from broker_app.net.rest.node.mirror_status import Mirrors
 from broker_app.node.features.features import Features
 from broker_app.reflex.report import ReflexStatusList
@@ -34,9 +37,10 @@ _READ_S = 2.0
 class Operations:
     """Its coroutines run on the loop of the node; Django asks from the threads of requests."""
 
-    def __init__(self, client: EngineClient, features: Features) -> None:
+    def __init__(self, client: EngineClient, features: Features, alerts: AlertEndpoints) -> None:
         self._client = client
         self._features = features
+        self._alerts = alerts
 
     async def list_bridges(self) -> ForwardingStatus:
         """The status of all bridges, for administrators."""
@@ -73,6 +77,11 @@ class Operations:
     async def test_callback(self, name: str) -> CallbackTest:
         """Send a sample to a callback; its request and the answer. Raises Refused."""
         return await self._features.callbacks.rest_endpoints.try_out(name)
+
+    async def test_notification(self, targets: Sequence[str], user: str) -> list[TargetTest]:
+        """Send a test of notifications to targets, without any to those of all rules, and return what each
+        answers. Raises Refused, and ValueError if one is invalid."""
+        return await self._alerts.try_targets(targets, user)
 
     async def list_reflexes(self, address: str | None = None) -> ReflexStatusList:
         """The reflexes in their order (of an `address`: those that see its messages), and the libraries that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker_app.base.reply_types import Facts
 from broker_app.config import Config
-from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target
+from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target, TargetTests
 from broker_app.features.notifications.delivery import NOTIFIED, deliver, notification_of, targets
 from broker_app.net.auth.login import Logins
 from broker_app.net.stomp.connections import Connections
@@ -35,6 +35,7 @@ class SystemEvents:
         self._topics = topics
         self._publisher = publisher
         self.notifications = RetryQueue(self._deliver, self._gave_up)
+        self.target_tests = TargetTests(self._deliver, config.name, config.console_url)
         self._mailer = Mailer(
             config.smtp_host,
             config.smtp_port,

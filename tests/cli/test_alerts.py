@@ -1,6 +1,6 @@
 """`mom alert`."""
 
-from broker_app.cli.base.failures import NOT_FOUND, USAGE
+from broker_app.cli.base.failures import FAILED, NOT_FOUND, USAGE
 from broker_app.telemetry.alerts.conditions import CONDITIONS
 from tests.cli.conftest import Mom
 from tests.support.broker_process import BrokerProcess
@@ -26,6 +26,19 @@ def test_an_alert_rule_is_configured_and_its_alert_acknowledged(mom: Mom) -> Non
     missing = mom("alert", "ack", "1f")
     assert missing.code != 0 and "no alert" in missing.err
     assert mom("alert", "rule", "rm", "at-once", "--yes").code == 0
+
+
+def test_targets_of_notifications_are_tested(mom: Mom) -> None:
+    tested = mom("alert", "test", "queue:tested.alerts", "-o", "json")
+    assert tested.code == 0, tested.err
+    assert [(one["target"], one["ok"]) for one in tested.json()] == [("queue:tested.alerts", True)]
+    assert '"event": "test"' in mom("get", "tested.alerts").out
+    assert mom("alert", "rule", "create", "mails", "condition=oldest", "notify=mailto:a@b").code == 0
+    refused = mom("alert", "test", "--rule", "mails")
+    assert (refused.code, "smtp-host" in refused.out) == (FAILED, True)
+    assert "1 of 1 targets did not accept it: mailto:a@b" in refused.err
+    assert mom("alert", "test", "queue:a", "--rule", "mails").code == USAGE
+    assert mom("alert", "rule", "rm", "mails", "--yes").code == 0
 
 
 def test_a_built_in_rule_is_shown_changed_and_restored(mom: Mom) -> None:

@@ -10,8 +10,17 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope
-from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target, webhook
+from broker_app.features.notifications import (
+    Mailer,
+    Notification,
+    RetryQueue,
+    Target,
+    TargetTests,
+    target_tests,
+    webhook,
+)
 from broker_app.features.notifications.delivery import deliver, notification_of, targets
 from broker_app.features.notifications.retry_queue import MOST
 from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertEvent, AlertRule
@@ -85,13 +94,16 @@ class Mail:
 
 
 class Queues:
-    """The messages that the broker publishes."""
+    """The messages that the broker publishes; `refusal` refuses them."""
 
-    def __init__(self) -> None:
+    def __init__(self, refusal: Refused | None = None) -> None:
         self.published: list[tuple[str, Any]] = []
+        self.refusal = refusal
 
-    def publish(self, entries: list[tuple[Envelope, bytes]]) -> None:
-        self.published += [(envelope.address, json.loads(body)) for envelope, body in entries]
+    async def publish_confirmed(self, envelope: Envelope, body: bytes) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.published.append((envelope.address, json.loads(body)))
 
 
 async def test_a_webhook_gets_the_alert_as_json() -> None:
@@ -178,6 +190,55 @@ async def test_a_queue_of_the_broker_gets_it_as_a_message() -> None:
     assert [(address, body["event"]) for address, body in queues.published] == [
         ("/queue/ops.alerts", "fired")
     ]
+
+
+async def test_a_refusal_of_a_queue_is_reported() -> None:
+    full = Queues(Refused("at-limit", "/queue/ops.alerts is full"))
+    with pytest.raises(ValueError, match="is full"):
+        await deliver(Target.of("queue:ops.alerts"), TOLD, full, Mailer())
+
+
+async def test_a_test_sends_each_target_one_message_and_shows_its_answer() -> None:
+    queues = Queues()
+    async with Web().running() as web, Mail().running() as mail:
+        web.answers = [b"HTTP/1.1 503 Later\r\n\r\n"]
+        mail.refuses = "nobody@"
+        mailer = Mailer("127.0.0.1", mail.port)
+        tests = TargetTests(
+            lambda target, told: deliver(target, told, queues, mailer), "b1", "https://mom/console/"
+        )
+        targets = ["queue:ops.alerts", web.url, "mailto:ops@example.org", "mailto:nobody@example.org"]
+        found = await tests.run(targets, "admin")
+    assert [one["target"] for one in found] == targets
+    assert [one["ok"] for one in found] == [True, False, True, False]
+    assert (found[1]["detail"], found[0]["detail"]) == ("it answers 503", "")
+    assert "no such person" in found[3]["detail"]
+    body = {"event": "test", "broker": "b1", "link": "https://mom/console/alerts/", "alert": None}
+    assert queues.published == [("/queue/ops.alerts", body)]
+    assert [sent for _, sent in web.taken] == [body]  # and no second attempt
+    assert "Subject: [b1] test of notifications\r\n" in mail.letters[0]
+
+
+async def test_a_target_that_never_answers_ends_its_test_and_a_third_test_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silent = asyncio.Event()
+
+    async def wait(target: Target, told: Notification) -> None:
+        await silent.wait()
+
+    tests = TargetTests(wait, "b1", None)
+    running = [asyncio.create_task(tests.run(["queue:a"], "admin")) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(Refused, match="there are 2 tests of notifications already"):
+        await tests.run(["queue:a"], "admin")
+    silent.set()
+    assert [found[0]["ok"] for found in await asyncio.gather(*running)] == [True, True]
+    silent.clear()
+    monkeypatch.setattr(target_tests, "TIMEOUT_S", 0.01)
+    assert (await tests.run(["queue:a"], "admin"))[0]["detail"] == "there was no answer within 0.01 s"
+    with pytest.raises(ValueError, match="must begin with queue:"):
+        await tests.run(["ftp://host"], "admin")
 
 
 async def test_a_failed_notification_is_repeated_until_it_is_accepted() -> None:

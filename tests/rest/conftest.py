@@ -26,6 +26,8 @@ from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.cluster.configuration.central_reload import BrokerReload
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, TakeoverReport
+from broker_app.features.notifications import Mailer, Notification, Target, TargetTests
+from broker_app.features.notifications.delivery import deliver
 from broker_app.features.services.registry import ServiceRegistry
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.auth.login import Logins
@@ -210,11 +212,13 @@ class Rest:
             self.parts,
             Orders(self.shut_downs.append, lambda: Refused("conflict", "it cannot")),
             self.alerts,
+            TargetTests(self._notify, "mom", None),
             self._metrics(),
             clients=self._clients,
             nearly_full=lambda: self.store_is_nearly_full,
             control_document=control_document,
         )
+        self.alert_endpoints = operation.alerts
         monitored = MonitoredStats(
             *(self.engine.broker, config, self.statistics, self.parts.connections, self.bridges),
             *(self.journal.statistics, time.time()),
@@ -240,6 +244,10 @@ class Rest:
 
     async def reload(self) -> list[BrokerReload]:
         return self.reloads
+
+    async def _notify(self, target: Target, notification: Notification) -> None:
+        """Deliver to queues alone."""
+        await deliver(target, notification, self.parts.publisher, Mailer())
 
     def _features(self, *, shared: bool) -> Features:
         """Those of a node; bridges and the cluster are what a test sets."""

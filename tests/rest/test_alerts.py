@@ -49,6 +49,33 @@ async def test_an_ended_alert_is_listed_and_cannot_be_changed(rest: Rest) -> Non
     assert (reply.status_code, reply.json()["type"]) == (409, "/docs/problems/conflict")
 
 
+async def test_targets_of_notifications_are_tested_and_the_audit_log_has_it(rest: Rest) -> None:
+    make_admin(rest, "alice")
+    asked = {"targets": ["queue:ops", "mailto:ops@example.org"]}
+    tested = (await rest.alice.post("/alerts/test", json=asked)).json()["items"]
+    assert [(one["target"], one["ok"]) for one in tested] == [
+        ("queue:ops", True),
+        ("mailto:ops@example.org", False),
+    ]
+    assert "smtp-host" in tested[1]["detail"]
+    stored = (await rest.alice.get("/queues/ops/messages")).json()["items"]
+    assert [message["body"]["event"] for message in stored] == ["test"]
+    done = [(action.action, action.kind, action.key, action.facts["ok"]) for action in rest.actions.take()]
+    assert done[:2] == [
+        ("tested", "notifications", "queue:ops", True),
+        ("tested", "notifications", "mailto:ops@example.org", False),
+    ]
+
+
+async def test_tests_of_notifications_are_for_administrators_and_bounded(rest: Rest) -> None:
+    assert (await rest.bob.post("/alerts/test", json={"targets": ["queue:ops"]})).status_code == 403
+    make_admin(rest, "alice")
+    for targets in (["ftp://host"], ["queue:ops"] * 11):
+        assert (await rest.alice.post("/alerts/test", json={"targets": targets})).status_code == 400
+    none = await rest.alice.post("/alerts/test")
+    assert (none.status_code, "alert_notify has none" in none.json()["detail"]) == (409, True)
+
+
 async def test_errors_of_alert_requests_are_reported(rest: Rest) -> None:
     alert = await with_alert(rest)
     silence = f"/alerts/{alert.id}/silence"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
+from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope
 from broker_app.features.notifications import webhook
 from broker_app.features.notifications.mailer import Mailer
@@ -18,12 +20,14 @@ from broker_app.telemetry.alerts.texts import shown
 
 #: events that are sent as notifications; acknowledging and silencing are not
 NOTIFIED: Final = ("fired", "ended")
+#: the event of a notification that only tests its target
+TEST: Final = "test"
 
 
 class Publisher(Protocol):
     """Publishes messages of the broker itself."""
 
-    def publish(self, entries: list[tuple[Envelope, bytes]]) -> None: ...
+    async def publish_confirmed(self, envelope: Envelope, body: bytes) -> None: ...
 
 
 def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) -> Iterator[Target]:
@@ -49,11 +53,25 @@ def notification_of(event: AlertEvent, broker: str, console: str | None) -> Noti
     return Notification(f"{alert.id}-{event.event}", title, "\n".join(lines) + "\n", body)
 
 
+def sample(broker: str, console: str | None) -> Notification:
+    """A notification that tells of no alert, for tests of a target."""
+    text = f"This is a test of notifications of the broker {broker}. Nothing is wrong."
+    link = f"{console.rstrip('/')}/alerts/" if console is not None else None
+    body = {"event": TEST, "broker": broker, "link": link, "alert": None}
+    return Notification(
+        f"tst_{secrets.token_hex(12)}", f"[{broker}] test of notifications", text + "\n", body
+    )
+
+
 async def deliver(target: Target, notification: Notification, publisher: Publisher, mailer: Mailer) -> None:
     """Raises OSError or ValueError if it was not accepted."""
     if target.kind == QUEUE:
         block = f"content-type:application/json\nmom-notification:{notification.id}\n".encode()
-        publisher.publish([(Envelope(target.where, block, persistent=True), _encoded(notification))])
+        try:
+            envelope = Envelope(target.where, block, persistent=True)
+            await publisher.publish_confirmed(envelope, _encoded(notification))
+        except Refused as refused:
+            raise ValueError(refused.detail) from None
     elif target.kind == WEBHOOK:
         await webhook.post(target.where, _encoded(notification), {"Mom-Notification": notification.id})
     else:

@@ -10,8 +10,9 @@ from broker_app.base.refused import Refused
 from broker_app.core.destination import parse
 
 QUEUE, WEBHOOK, MAIL = "queue", "webhook", "mail"
-#: characters of one
+#: characters of one, and targets of an alert rule
 LONGEST: Final = 1_000
+MOST_TARGETS: Final = 10
 _MAIL = re.compile(r"[^\s@<>,;:\"()\[\]\\]{1,64}@[\w.-]{1,255}", re.ASCII)
 
 

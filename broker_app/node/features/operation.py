@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from broker_app.base.refused import Refused
+from broker_app.features.notifications import TargetTests
 from broker_app.net import asyncapi
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest import openapi
@@ -36,6 +37,7 @@ class OperationFeature(Feature):
         parts: Parts,
         orders: Orders,
         alerts: AlertOperations,
+        target_tests: TargetTests,
         metrics: Metrics,
         *,
         clients: Callable[[], Mapping[str, int]],
@@ -44,7 +46,7 @@ class OperationFeature(Feature):
     ) -> None:
         self._parts = parts
         self._orders = orders
-        self._alerts = alerts
+        self.alerts = AlertEndpoints(alerts, target_tests, parts.config.alert_notify, parts.rest.limits)
         self._metrics = metrics
         self._clients = clients
         self._nearly_full = nearly_full
@@ -69,7 +71,7 @@ class OperationFeature(Feature):
         return {
             **orders.handlers(),
             **node.handlers(),
-            **AlertEndpoints(self._alerts, rest.limits).handlers(),
+            **self.alerts.handlers(),
             "list_events": EventLogEndpoint(parts.events, rest.limits).page,
             "get_metrics": MetricsEndpoints(metrics.node.collect, metrics.pipeline).of_node,
             "get_detailed_metrics": DetailedEndpoint(metrics.detailed).detailed,

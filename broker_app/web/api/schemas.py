@@ -7,6 +7,7 @@ from typing import Any, Final
 from broker_app.features.bridge.remote import DESIRED_STATES
 from broker_app.features.callbacks.webhooks.callback import CONTENTS, MODES
 from broker_app.features.callbacks.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
+from broker_app.features.notifications.target import MOST_TARGETS
 from broker_app.net.rest.openapi.schemas import (
     PAGING,
     SELECTOR_TEXT,
@@ -21,7 +22,7 @@ from broker_app.reflex.patterns import MAX_PATTERN as MAX_REFLEX_PATTERN
 from broker_app.telemetry.alerts.condition import SEVERITIES
 from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.web.resource_types import RESOURCE_TYPES, callbacks
-from broker_app.web.resource_types.alerts import MAX_PATTERN, MAX_SECONDS, MAX_TARGETS
+from broker_app.web.resource_types.alerts import MAX_PATTERN, MAX_SECONDS
 from broker_app.web.resource_types.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
 from broker_app.web.resource_types.brokers import COLOURS
 from broker_app.web.resource_types.tokens import MAX_GRANTS, RIGHTS
@@ -210,7 +211,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
         },
         "enabled": {**_TRUTH, "default": True},
         "notify": {
-            **_NAMES, "maxItems": MAX_TARGETS,
+            **_NAMES, "maxItems": MOST_TARGETS,
             "items": {"type": "string", "minLength": 1, "maxLength": 1000},
             "description": "queue:NAME, https://…, mailto:ADDRESS; none: those of the setting alert_notify",
         },

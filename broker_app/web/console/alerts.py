@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from django import forms
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_lazy as translated
 
 from broker_app.base import durations
 from broker_app.base.refused import Refused
+from broker_app.features.notifications.target import MOST_TARGETS
+from broker_app.features.notifications.target_tests import AT_A_TIME, TIMEOUT_S
+from broker_app.net.operator_audit import TESTED
 from broker_app.telemetry.alerts.condition import SEVERITIES
 from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.telemetry.alerts.rule import AlertRule
-from broker_app.web.actions import ChangeResult, version_of
+from broker_app.web.actions import ChangeResult, audit, version_of
+from broker_app.web.actor import actor_of
 from broker_app.web.console.base.edit_page import AddPage, EditPage
 from broker_app.web.console.base.fields import LinesField
 from broker_app.web.console.base.list_page import ListPage
@@ -28,6 +32,8 @@ from broker_app.web.resource_types.alerts import built_in_rules
 
 #: subjects that a preview names
 _NAMED = 10
+#: seconds for which a test waits for the node, which waits for the targets
+_TEST_S = TIMEOUT_S * MOST_TARGETS / AT_A_TIME + 5
 _SEVERITIES = {"warning": _("warning"), "critical": _("critical")}
 
 
@@ -111,7 +117,15 @@ class AlertsPage(ListPage):
 
 
 class _Previewed(EditPage):
-    """An editor that names what the rule in it would fire for now."""
+    """An editor that names what the rule in it would fire for now, and tests where it notifies."""
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        if request.POST.get("operation") != "test":
+            return super().post(request)
+        # Only the targets are sent; the rest of the form may be unfinished.
+        form = self.sent(request)
+        targets = LinesField().clean(request.POST.get("notify", ""))
+        return self.show(request, form, **test_of(request, targets))
 
     def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, object]:
         specs = [(changed.key, changed.after) for changed in outcome.changed if changed.after is not None]
@@ -136,6 +150,25 @@ def would_fire(request: HttpRequest, key: str, spec: Spec) -> dict[str, object]:
         "unnamed": max(0, len(subjects) - _NAMED),
         "holds_for": durations.in_words(rule.for_s) if rule.for_s else "",
     }
+
+
+def test_of(request: HttpRequest, targets: Sequence[str]) -> dict[str, object]:
+    """The answers of targets to a test, for a template, or why none was sent."""
+    node = node_of(request)
+    if node is None:
+        return {"test_fault": _("This process only serves the console: no broker here sends notifications.")}
+    try:
+        question = node.operations.test_notification(targets, request.user.get_username())
+        tested = ask(node, question, within_s=_TEST_S)
+    except Refused as refusal:
+        return {"test_fault": refusal.detail}
+    except ValueError as fault:
+        return {"test_fault": str(fault)}
+    for one in tested:
+        audit.record(
+            actor_of(request), audit.Action(TESTED, "notifications", one["target"], after={"ok": one["ok"]})
+        )
+    return {"tested": tested}
 
 
 class AddAlertRule(_Previewed, AddPage):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.core.exceptions import ValidationError
 
-from broker_app.features.notifications.target import Target
+from broker_app.features.notifications.target import LONGEST, MOST_TARGETS, Target
 from broker_app.models import AlertRule
 from broker_app.telemetry.alerts.condition import SEVERITIES
 from broker_app.telemetry.alerts.conditions import CONDITIONS
@@ -20,7 +20,6 @@ from broker_app.telemetry.alerts.rule import DEFAULT_RULES
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
 MOST: Final = 200
-MAX_TARGETS: Final = 10
 MAX_PATTERN: Final = 300
 MAX_SECONDS: Final = 7 * 86_400
 _NAME = re.compile(r"[\w.-]{1,100}")
@@ -71,7 +70,7 @@ class AlertRules(ResourceType):
         for name, most in (("pattern", MAX_PATTERN), ("comment", 1000)):
             if len(spec[name]) > most:
                 raise ValidationError({name: f"has more than {most} characters"})
-        check_texts("notify", spec["notify"], most=MAX_TARGETS, longest=1000)
+        check_texts("notify", spec["notify"], most=MOST_TARGETS, longest=LONGEST)
         for target in spec["notify"]:
             try:
                 Target.of(target)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
 from broker_app.base.refused import Refused
+from broker_app.features.notifications.target import MOST_TARGETS
+from broker_app.features.notifications.target_tests import TargetTest, TargetTests
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
@@ -42,11 +45,21 @@ class Silence(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class AlertEndpoints:
-    """Endpoints `alerts…`."""
+class NotificationTest(msgspec.Struct, forbid_unknown_fields=True):
+    """`targets` of notifications; without any, those of the setting `alert_notify`."""
 
-    def __init__(self, alerts: AlertOperations, limits: RestLimits) -> None:
+    targets: list[str] = []
+
+
+class AlertEndpoints:
+    """Endpoints `alerts…`. `for_all` are the targets of rules without any."""
+
+    def __init__(
+        self, alerts: AlertOperations, tests: TargetTests, for_all: Sequence[str], limits: RestLimits
+    ) -> None:
         self._alerts = alerts
+        self._tests = tests
+        self._for_all = for_all
         self._limits = limits
 
     def handlers(self) -> Handlers:
@@ -55,6 +68,7 @@ class AlertEndpoints:
             "list_alerts": self.page,
             "acknowledge_alert": self.acknowledge,
             "silence_alert": self.silence,
+            "test_notification": self.test,
         }
 
     async def page(self, request: Request) -> Reply:
@@ -96,6 +110,30 @@ class AlertEndpoints:
             self._alerts.reopen(alert)
             self._audit(request, operator_audit.UNSILENCED, alert, body.reason)
         return json_reply(shown(alert))
+
+    async def test(self, request: Request) -> Reply:
+        """POST alerts/test: send a notification to targets now, once, and show what each answers"""
+        request.query()
+        request.require_administrator("alerts are")
+        body = await request.json(NotificationTest, required=False)
+        if len(body.targets) > MOST_TARGETS:
+            raise invalid("/targets", f"has {len(body.targets)} targets; a test takes at most {MOST_TARGETS}")
+        try:
+            tested = await self.try_targets(body.targets, request.user)
+        except ValueError as error:
+            raise invalid("/targets", str(error)) from None
+        for one in tested:
+            request.audit(operator_audit.TESTED, "notifications", one["target"], ok=one["ok"])
+        return json_reply({"items": tested})
+
+    async def try_targets(self, targets: Sequence[str], user: str) -> list[TargetTest]:
+        """Send a test to targets, without any to those of all rules. Raises ValueError and Refused."""
+        chosen = targets or self._for_all
+        if not chosen:
+            raise Refused(
+                "conflict", "no targets are named, and the setting alert_notify has none: name one to test it"
+            )
+        return await self._tests.run(chosen, user)
 
     def _open(self, request: Request) -> Alert:
         """The open alert of a request. Raises Refused."""

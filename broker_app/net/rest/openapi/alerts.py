@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from broker_app.features.notifications.target import LONGEST, MOST_TARGETS
+from broker_app.features.notifications.target_tests import TargetTest
 from broker_app.net.rest.node.alerts import MAX_REASON, MAX_SILENT_S
 from broker_app.net.rest.openapi.operations import AFTER, in_path, json_body, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import (
@@ -24,6 +26,18 @@ _ID = in_path("id", "id of the alert")
 
 SCHEMAS: Json = {
     "Alert": of_types(AlertStatus)["AlertStatus"],
+    **of_types(TargetTest),
+    "NotificationTests": object_of({"items": array_of(ref("TargetTest"))}),
+    "NotificationTestTargets": object_of(
+        {
+            "targets": {
+                **array_of({"type": "string", "maxLength": LONGEST}, MOST_TARGETS),
+                "default": [],
+                "description": "queue:NAME, https://HOST/PATH, mailto:ADDRESS; none: those of alert_notify",
+            }
+        },
+        required=(),
+    ),
     "AlertsPage": object_of({"items": array_of(ref("Alert")), **PAGING}),
     "AlertAcknowledgement": object_of({"reason": _REASON}, required=()),
     "AlertSilence": request_of(
@@ -48,6 +62,13 @@ PATHS: Json = {
                 AFTER,
                 parameter("state", TEXT, f"only of these: {', '.join(STATES)}, separated by commas"),
             ],
+        ),
+    },
+    "/alerts/test": {
+        "post": operation(
+            "test_notification", "Send a notification to targets now, once, and show what each answers",
+            {"200": json_reply("what came of it", ref("NotificationTests"))}, 408, 409, 413, 415, 503,
+            body=json_body("NotificationTestTargets", required=False),
         ),
     },
     "/alerts/{id}/acknowledge": {
