@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
@@ -16,10 +17,9 @@ from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import NOT_FOUND, USAGE, Failure
 from broker_app.cli.base.options import span
 from broker_app.cli.destinations import address
+from broker_app.cli.top_screen import SORTS, Row, TopScreen, ordered, pressed_keys, with_states
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from broker_app.cli.base.output import Output
     from broker_app.cli.base.rest import Rest
 
@@ -37,9 +37,10 @@ DESTINATION = (
     "wait_p95_s",
     "wait_p99_s",
 )
-_TOP = ("name", "in_rate", "out_rate", "depth", "unsettled", "delayed", "consumers", "oldest_s")
-#: sort keys of `mom top`; all but `name` are descending
-SORTS = ("rate", "depth", "oldest", "name")
+_TOP = ("name", "state", "depth", "in_rate", "out_rate", "oldest_s", "unsettled", "consumers", "delayed")
+#: states that stand out, and destinations of them that are asked for
+_CONSPICUOUS = "at-limit,no-consumer,growing,paused"
+_MOST = 500
 
 
 def stats(
@@ -69,19 +70,43 @@ def top(
     lines: Annotated[int, typer.Option("-n", help="number of destinations", min=1)] = 30,
     every: Annotated[float, typer.Option(parser=span(0.2), help="time between updates, such as 2s")] = 1.0,
 ) -> None:
-    """Watch the busiest destinations until Ctrl-C; without a terminal, print them once."""
+    """Watch the busiest destinations, with totals; without a terminal, print them once.
+
+    Keys: r, d, o and n sort by rate, depth, oldest and name, / filters by name, p pauses, q ends.
+    """
     if sort not in SORTS:
         raise Failure(USAGE, f"cannot sort by {sort!r}", fix=f"use one of {', '.join(SORTS)}")
     given = invocation.of(ctx)
     rest = given.rest()
     if given.output.form != "table" or not sys.stdout.isatty():
-        given.output.rows(_TOP, _sorted(rest.get("/stats")["destinations"], sort)[:lines])
+        given.output.rows(_TOP, ordered(_destinations(rest, rest.get("/stats")), sort)[:lines])
         return
+    with contextlib.suppress(KeyboardInterrupt):
+        _watch(TopScreen(sort, lines), rest, every)
+
+
+def _watch(screen: TopScreen, rest: Rest, every_s: float) -> None:
+    """Show new figures at each interval, and what keys ask for at once, until it is ended."""
     from rich.live import Live
 
-    with Live(_table(rest.get("/stats"), sort, lines), screen=True, auto_refresh=False) as live:
-        for _ in ticks(every):
-            live.update(_table(rest.get("/stats"), sort, lines), refresh=True)
+    with Live(screen=True, auto_refresh=False) as live, pressed_keys() as pressed:
+        while not screen.ended:
+            if not screen.paused:
+                whole = rest.get("/stats")
+                screen.take(whole["time"], whole["node"], _destinations(rest, whole))
+            due = time.monotonic() + every_s
+            while not screen.ended and (left_s := due - time.monotonic()) > 0:
+                live.update(screen.shown(live.console.width), refresh=True)
+                for key in pressed(left_s):
+                    screen.press(key)
+                    live.update(screen.shown(live.console.width), refresh=True)
+
+
+def _destinations(rest: Rest, whole: dict[str, Any]) -> list[Row]:
+    """The destinations of statistics with their states."""
+    queues = rest.get("/queues", state=_CONSPICUOUS, fields="name,state", sort="state", limit=_MOST)["items"]
+    conspicuous = {f"/queue/{queue['name']}": queue["state"] for queue in queues}
+    return with_states(whole["destinations"], conspicuous)
 
 
 def repeat(
@@ -134,32 +159,3 @@ def sample(rest: Rest, queue: str | None) -> dict[str, object]:
     for of in ("wait", "hold"):
         flat |= {f"{of}_{name}_s": now[f"{of}_s"][name] for name in ("p50", "p95", "p99")}
     return {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **flat}
-
-
-def _sorted(rows: list[dict[str, object]], sort: str) -> list[dict[str, object]]:
-    if sort == "name":
-        return sorted(rows, key=lambda row: str(row["name"]))
-    keys = {
-        "rate": lambda row: row["in_rate"] + row["out_rate"],
-        "depth": lambda row: row["depth"],
-        "oldest": lambda row: row["oldest_s"],
-    }
-    return sorted(rows, key=keys[sort], reverse=True)
-
-
-def _table(whole: Facts, sort: str, lines: int) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    node, mib = whole["node"], 1 << 20
-    title = (
-        f"{node['name']}  {whole['time']}  in {node['in_rate']:g}/s  out {node['out_rate']:g}/s  "
-        f"{node['connections']} connections  memory {node['memory_bytes'] // mib} MiB  "
-        f"journal {node['journal_bytes'] // mib} MiB"
-    )
-    table = Table(title=Text(title), title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for name in _TOP:
-        table.add_column(name.replace("_", " "), justify="left" if name == "name" else "right")
-    for row in _sorted(whole["destinations"], sort)[:lines]:
-        table.add_row(*[Text(f"{row[name]:g}" if name != "name" else str(row[name])) for name in _TOP])
-    return table

@@ -148,3 +148,14 @@ def test_top_lists_the_busiest_first_and_once_without_a_terminal(
     names = [row[0] for row in mom("top", "--sort", "name", "--no-header").rows]
     assert names == sorted(names)
     assert mom("top", "--sort", "colour").code == USAGE
+    busiest_first = {row["name"]: row["state"] for row in mom("top", "-o", "json").json()}
+    assert busiest_first["/queue/top.many"] == "no-consumer"
+
+
+def test_top_at_a_terminal_has_totals_and_obeys_keys(broker: BrokerProcess, mom: CommandLine) -> None:
+    broker.request("POST", "/api/v1/queues/keyed/messages", b"x", content_type="text/plain")
+    poll(lambda: ["/queue/keyed"] in [row[:1] for row in mom("top").rows])
+    shown = mom.at_terminal("top", "--every", "30s", answer="/keyed\rq")
+    assert shown.code == OK, shown.out
+    assert "all 1" in shown.out and "filter 'keyed': 1 of" in shown.out
+    assert "no-consumer" in shown.out and "q quit" in shown.out
