@@ -104,6 +104,20 @@ def test_routing_shows_permissions_with_rules_and_dead_letters(
     assert "rule 1 (johns)" in own and "an administrator may do everything" not in own
 
 
+def test_users_with_the_same_permissions_are_one_row(inside: Client) -> None:
+    names = [f"clerk{number}" for number in range(7)]
+    for name in names:
+        actions.create_user(SYSTEM, name, "a long password of the office")
+    rule = {"effect": "allow", "conditions": "/event/queue == orders.new", "users": names}
+    apply(SYSTEM, [Edit("rules", "clerks", rule)])
+    page = inside.get("/console/queues/one?name=orders.new&tab=routing")
+    rows = [(group.names, group.put.reason) for group in page.context["permissions"]]
+    assert rows == [(["admin"], "an administrator may do everything"), (names, "rule 1 (clerks)")]
+    text = " ".join(page.content.decode().split())
+    assert "clerk3, clerk4<details><summary>2 others</summary>clerk5, clerk6</details>" in text
+    assert text.count("rule 1 (clerks)") == 2
+
+
 def test_changes_of_settings_are_marks_of_the_history(inside: Client) -> None:
     say("/queue/orders.>", max_attempts=5)
     say("/queue/other", max_attempts=6)

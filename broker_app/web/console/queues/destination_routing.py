@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from django.contrib.auth.models import User
@@ -33,12 +34,12 @@ class Verdict(NamedTuple):
 
 
 class Permissions(NamedTuple):
-    """A user and their permissions for a destination.
+    """Users with the same permissions for a destination, for the same reasons.
 
     Conditions on address or protocol are evaluated as unknown.
     """
 
-    name: str
+    names: list[str]
     put: Verdict
     take: Verdict
 
@@ -52,7 +53,7 @@ def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, object]:
     rules, destination = read_rules(), Destination(kind, name)
     spec = settings_for(kind, name)
     return {
-        "users": [_permissions(rules, user, destination) for user in users[:MAX_USERS]],
+        "permissions": _permissions(rules, users[:MAX_USERS], destination),
         "more_users": max(0, users.count() - MAX_USERS),
         "has_rules": len(rules) > 0,
         **(_reflexes_of(request, f"/{kind}/{name}") if administrator else {}),
@@ -75,10 +76,13 @@ def _reflexes_of(request: HttpRequest, address: str) -> dict[str, object]:
     }
 
 
-def _permissions(rules: Rules, user: User, destination: Destination) -> Permissions:
-    return Permissions(
-        user.username, *(_verdict(rules, user, right, destination) for right in (SEND, RECEIVE))
-    )
+def _permissions(rules: Rules, users: Iterable[User], destination: Destination) -> list[Permissions]:
+    """The users by what decides about them, in the order of the first of each."""
+    groups: dict[tuple[Verdict, Verdict], list[str]] = {}
+    for user in users:
+        put, take = (_verdict(rules, user, right, destination) for right in (SEND, RECEIVE))
+        groups.setdefault((put, take), []).append(user.username)
+    return [Permissions(names, *verdicts) for verdicts, names in groups.items()]
 
 
 def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> Verdict:
