@@ -10,7 +10,7 @@ import pytest
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.log.cursors import MAX_CURSORS
 from broker_app.net.policy.policy import Grant
-from broker_app.telemetry.cursor_lags import KEPT, STEP_S
+from broker_app.telemetry.lag_samples import KEPT, STEP_S
 from tests.rest.conftest import Rest
 from tests.rest.test_journal import administered, bodies, let_go, refusal
 

@@ -38,6 +38,7 @@ from broker_app.net.rest.node.mirror_status import (
 )
 from broker_app.net.rest.node.mirror_status import Takeover as TakeoverStatus
 from broker_app.telemetry.component_health import MIRROR, health_of
+from broker_app.telemetry.lag_samples import LagSamples
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class Mirror:
         #: counted by the loop, for the notes of this broker
         self._non_persistent: int | None = None
         self._next_position = 0
+        self._lags = LagSamples(self._lags_now)
         self._has_stopped = False
         self._on_handover: Callable[[Member], None] | None = None
         self._make_drill: Callable[[], Drill] | None = None
@@ -133,9 +135,14 @@ class Mirror:
             return
         self._unrecorded.step()
         self._note(self._broker, self._unrecorded)
+        self._lags.pass_second()
         successor = self.membership.find(self.membership.successor)
         if successor is not None and successor.alive and successor.id != self.addresses.id:
             self._hand_over(successor)
+
+    def _lags_now(self) -> dict[str, int]:
+        """The records that each standby has not read."""
+        return {one.id: max(0, self._next_position - one.position) for one in self.standbys}
 
     def _note(self, broker: Broker, unrecorded: UnrecordedCount) -> None:
         self._next_position = broker.turn.next_position
@@ -258,7 +265,7 @@ class Mirror:
         """The brokers that share the journal, their health, the lease, what would be lost, and takeovers."""
         active, end = self.active, self._end
         private, pause = self._private_journal(), self.membership.pause
-        brokers = [_shown(member, end) for member in self.membership.members]
+        brokers = [_shown(member, end, self._lags.of(member.id)) for member in self.membership.members]
         facts = {"brokers": brokers, "private_journal": private, "needs_standby": self._needs_standby}
         return {
             "name": self.name,
@@ -429,7 +436,7 @@ def _distance(member: Member) -> tuple[int, float, str]:
     return -member.position, member.lag_s, member.id
 
 
-def _shown(member: Member, end: int) -> MirrorBroker:
+def _shown(member: Member, end: int, lags: list[int]) -> MirrorBroker:
     state = member.state if member.alive or member.state == STOPPED else UNREACHABLE
     return {
         "id": member.id,
@@ -439,6 +446,7 @@ def _shown(member: Member, end: int) -> MirrorBroker:
         "uris": list(member.uris),
         "position": member.position,
         "lag_records": max(0, end - member.position) if member.state == STANDBY else 0,
+        "lags": lags,
         "lag_s": member.lag_s,
         "in_step": member.state != STANDBY or member.is_in_step(end),
         "seen_s": round(member.age_s, 1),

@@ -8,7 +8,7 @@ from broker_app.net.rest.journal.cursors import CursorEndpoints
 from broker_app.net.rest.journal.frames import JournalEndpoints
 from broker_app.net.rest.journal.journal_rights import JournalRights
 from broker_app.node.features.feature import Feature, Parts
-from broker_app.telemetry.cursor_lags import CursorLags
+from broker_app.telemetry.lag_samples import LagSamples
 
 
 class JournalFeature(Feature):
@@ -16,7 +16,7 @@ class JournalFeature(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.lags = CursorLags(parts.journal)
+        self.lags = LagSamples(self._lags)
         self.cursors = CursorStatus(parts.journal, self.lags)
 
     def endpoints(self) -> Handlers:
@@ -31,6 +31,12 @@ class JournalFeature(Feature):
             "set_cursor": cursors.put,
             "drop_cursor": cursors.drop,
         }
+
+    def _lags(self) -> dict[str, int]:
+        """The positions that each reader has not read."""
+        journal = self._parts.journal
+        end = journal.span().end
+        return {name: max(0, end - state.position) for name, state in journal.cursors().items()}
 
     def each_second(self) -> None:
         """Sample how far the readers are behind."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
 from broker_app.node.operations import Operations
 from broker_app.templatetags.console_assets import icon
+from broker_app.web.console.base.lag_chart import lag_chart
 from tests.support.answering_node import answering
 from tests.support.no_alerts import NO_ALERTS
 
@@ -23,8 +25,8 @@ pytestmark = pytest.mark.django_db
 def a_broker(broker_id: str, **facts: Any) -> dict[str, Any]:
     return {
         "id": broker_id, "role": 1, "state": "active", "web": f"http://{broker_id}",
-        "uris": [f"stomp://{broker_id}"], "position": 120, "lag_records": 0, "lag_s": 0.0, "in_step": True,
-        "seen_s": 0.2, **facts,
+        "uris": [f"stomp://{broker_id}"], "position": 120, "lag_records": 0, "lags": [], "lag_s": 0.0,
+        "in_step": True, "seen_s": 0.2, **facts,
     }  # fmt: skip
 
 
@@ -103,6 +105,25 @@ def test_the_page_shows_the_holder_the_lag_and_the_order(inside: Client, node: A
     assert "mom mirror takeover --reason &#x27;…&#x27; --url http://b2:8000" in page or (
         "mom mirror takeover --reason '…' --url http://b2:8000" in page
     )
+
+
+def test_the_lag_of_standbys_is_drawn_over_time(inside: Client, node: AnsweringNode) -> None:
+    node.status = a_status(a_broker("b1:8000"), a_standby(lags=[0, 40, 17]))
+    assert '<mom-chart heading="Records behind, last half hour"' in page_of(inside)
+    node.status = a_status(a_broker("b1:8000"), a_standby(lags=[17]))
+    assert "<mom-chart" not in page_of(inside), "one sample is no line"
+
+
+def test_samples_of_lags_end_now_and_shorter_ones_begin_later() -> None:
+    chart = lag_chart({"b2": [0, 40, 17], "b3": [5]}, now_s=1_000.0)
+    assert chart is not None
+    series = {"b2": [0, 40, 17], "b3": [None, None, 5]}
+    assert json.loads(chart.columns) == {"t0": 960, "step_s": 15, "series": series}
+    assert [(line["key"], line["dashed"]) for line in json.loads(chart.lines)] == [
+        ("b2", False),
+        ("b3", True),
+    ]
+    assert lag_chart({}) is None
 
 
 def test_a_broker_without_a_standby_is_not_green(inside: Client, node: AnsweringNode) -> None:
@@ -240,5 +261,5 @@ def test_takeovers_read_before_are_shown_while_the_journal_cannot_be_reached() -
 
 def mirror_status(mirror: UnreachableMirror | None) -> Facts | None:
     features: Any = SimpleNamespace(mirrors=SimpleNamespace(mirror=mirror))
-    client: Any = None
-    return asyncio.run(Operations(client, features).mirror_status())
+    unused: Any = None
+    return asyncio.run(Operations(unused, features, unused).mirror_status())

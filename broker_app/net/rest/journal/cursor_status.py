@@ -13,7 +13,7 @@ from broker_app.journal.log.cursors import MAX_CURSORS
 from broker_app.journal.port import CursorState, Journal
 from broker_app.net.rest.journal.journal_log import JournalLog
 from broker_app.net.rest.messages import message_json
-from broker_app.telemetry.cursor_lags import KEPT, STEP_S, CursorLags
+from broker_app.telemetry.lag_samples import KEPT, STEP_S, LagSamples
 
 _MICRO = 1_000_000
 
@@ -56,7 +56,7 @@ class Cursors(TypedDict):
 class CursorStatus:
     """Shows cursors of a journal; `lags` are samples of them."""
 
-    def __init__(self, journal: Journal, lags: CursorLags) -> None:
+    def __init__(self, journal: Journal, lags: LagSamples) -> None:
         self._journal = journal
         self._log = JournalLog(journal)
         self._lags = lags

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, TypedDict
 
+from msgspec import Meta
+
 from broker_app.base.reply_types import Count, Seconds, Time, about, one_of
 from broker_app.journal.shared.private_journal import PrivateState
 from broker_app.telemetry.component_health import Health
+from broker_app.telemetry.lag_samples import KEPT, STEP_S
 
 #: of brokers that share a journal
 STATES = ACTIVE, STANDBY, STOPPED, UNREACHABLE = "active", "standby", "stopped", "unreachable"
@@ -71,6 +74,14 @@ class MirrorBroker(TypedDict):
     uris: _Uris
     position: Annotated[Count, about("of the journal, up to which it has applied")]
     lag_records: Count
+    lags: Annotated[
+        list[Count],
+        Meta(
+            max_length=KEPT,
+            description=f"`lag_records` every {STEP_S} seconds of the last half hour, oldest first, as the "
+            "broker that serves has seen them",
+        ),
+    ]
     lag_s: float
     in_step: bool
     seen_s: Annotated[float, about("since it last reported")]

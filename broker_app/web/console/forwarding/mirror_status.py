@@ -30,6 +30,7 @@ from broker_app.net.rest.node.mirror_status import (
     Takeover,
 )
 from broker_app.web.console.base.health import State, health_badge
+from broker_app.web.console.base.lag_chart import lag_chart
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
@@ -90,6 +91,7 @@ def shown(status: Mirrors) -> Shown:
         **status,
         "state": health_badge(status, {ACTIVE: _("active")}),
         "brokers": brokers,
+        "lag_chart": lag_chart({one["id"]: one["lags"] for one in status["brokers"] if one["lags"]}),
         "standbys": [one for one in brokers if one["is_standby"]],
         "successor_in_step": next((one["id"] for one in brokers if one["is_standby"] and one["in_step"]), ""),
         "holder": next((one for one in brokers if one["id"] == holder), {"id": holder}),

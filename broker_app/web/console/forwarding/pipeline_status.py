@@ -18,7 +18,7 @@ from broker_app.base.refused import Refused
 from broker_app.net.rest.journal.cursor_status import Cursor
 from broker_app.pipeline import reconciliations, runs
 from broker_app.pipeline.models import DONE, IDLE, RUNNING, STARTING, STOPPED, STOPPING, PipelineRun
-from broker_app.telemetry.cursor_lags import STEP_S
+from broker_app.telemetry.lag_samples import STEP_S
 from broker_app.web.console.base.health import health_badge
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of

@@ -19,6 +19,7 @@ from broker_app.net.http.replies import NDJSON
 from broker_app.pipeline import reconciliations, runs
 from broker_app.pipeline.models import PipelineRun, Reconciliation
 from broker_app.web.console.base.frame import AdministratorsPage
+from broker_app.web.console.base.lag_chart import lag_chart
 from broker_app.web.console.forwarding.pipeline_status import (
     MESSAGES,
     Cursors,
@@ -72,6 +73,7 @@ class PipelinePage(AdministratorsPage):
         cursors = Cursors.of(request)
         context = {
             "run": in_list(run, cursors, counts, datetime.now(UTC)),
+            "lag_chart": lag_chart({one["name"]: one["lags"] for one in cursors.of_run(run.name)}),
             "fault": cursors.fault,
             "durations": chart([batch["ms"] for batch in run.batches], _WIDTH, _HEIGHT),
             "slowest": whole(max((batch["ms"] for batch in run.batches), default=None)),
