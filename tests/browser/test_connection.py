@@ -111,7 +111,7 @@ def test_a_request_refused_without_a_session_shows_signed_out(own_page: Page, co
 PARTS = {
     "queues/": "tbody tr:has-text('kept')",
     "queues/one?name=kept&tab=messages": "mom-message-browser tbody tr:has-text('safe')",
-    "queues/one?name=kept&tab=history": "mom-destination-history canvas",
+    "queues/one?name=kept&tab=history": "mom-destination-history svg",
     "queues/one?name=kept&tab=consumers": "mom-consumer-list .empty",
     "topics/one?name=prices&tab=subscriptions": "mom-subscription-list .empty",
 }

@@ -102,7 +102,7 @@ def test_the_history_is_shown_as_charts_and_as_tables(page: Page, broker: Broker
     send(broker, "drawn")
     page.goto("/console/queues/one?name=drawn&tab=history")
     chart = page.locator("mom-chart", has=page.get_by_role("heading", name="Messages"))
-    expect(chart.locator("canvas")).to_be_visible()
+    expect(chart.locator("svg .area")).to_be_visible()
     expect(chart.get_by_role("img")).to_have_accessible_name(re.compile("ready: 1 at the end"))
     chart.get_by_role("button", name="View as table").click()
     expect(chart.get_by_role("row").nth(1)).to_contain_text("1")

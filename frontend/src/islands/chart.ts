@@ -1,23 +1,28 @@
-import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
+import { html, nothing, svg, type PropertyValues, type TemplateResult } from "lit";
 import { ref, createRef } from "lit/directives/ref.js";
-import uPlot from "uplot";
 import "../style/chart.css";
 import { moments, type Columns } from "../live/columns.ts";
 import { gettext } from "../gettext.ts";
-import { alone, chartTable, hasAny, marksWithin, summaryOf, valuesOf, type ChartLine, type ChartMark } from "../view/chart.ts";
+import { chartTable, hasAny, marksWithin, summaryOf, valuesOf, type ChartLine, type ChartMark } from "../view/chart.ts";
 import { clock, tick } from "../view/chart-time.ts";
-import { AXIS_STEPS, LOWEST_TOP, inUnit, type Unit } from "../view/unit.ts";
-import { zone } from "../view/zone.ts";
+import { Plot } from "../view/plot.ts";
+import { inUnit, type Unit } from "../view/unit.ts";
+import { offset } from "../view/zone.ts";
 import { Island } from "./island.ts";
 
 const HEIGHT = 180;
 const SHOWN_MARKS = 20;
+/** Pixels between the cursor and its box. */
+const TIP_GAP = 10;
+
+/** Charts with a common cursor, by its name. */
+const together = new Map<string, Set<Chart>>();
 
 /**
  * A chart over time, and the same values as a table. Attributes: `heading`, `unit`, `sync` (charts with the same name
  * have a common cursor), `height` in pixels, `empty` for the text without values, and `unlisted` if another chart of the
- * page lists the marks. Properties: `lines`, `columns` (assign a new object to redraw) and `marks`. Without columns it
- * shows that it is loading.
+ * page lists the marks. Properties, or attributes of JSON: `lines`, `columns` (assign a new object to redraw); property:
+ * `marks`. Without columns it shows that it is loading.
  */
 export class Chart extends Island {
   static override properties = {
@@ -27,8 +32,8 @@ export class Chart extends Island {
     height: { type: Number },
     empty: {},
     unlisted: { type: Boolean },
-    lines: { attribute: false },
-    columns: { attribute: false },
+    lines: { type: Array },
+    columns: { type: Object },
     marks: { attribute: false },
   };
 
@@ -43,15 +48,13 @@ export class Chart extends Island {
   declare marks: ChartMark[];
 
   readonly #place = createRef<HTMLElement>();
-  #plot: uPlot | undefined;
-  #plotted = "";
+  readonly #tipped = createRef<HTMLElement>();
+  #plot: Plot | undefined;
+  #width = 0;
   /** The step under the cursor. */
   #pointed: number | null = null;
   #asTable = false;
   readonly #resized = new ResizeObserver(() => this.#fit());
-  readonly #themed = new MutationObserver(() => this.#plot?.redraw(false));
-  readonly #dark = matchMedia("(prefers-color-scheme: dark)");
-  readonly #redraw = () => void this.#plot?.redraw(false);
 
   constructor() {
     super();
@@ -65,16 +68,13 @@ export class Chart extends Island {
   override connectedCallback(): void {
     super.connectedCallback();
     this.#resized.observe(this);
-    this.#themed.observe(document.documentElement, { attributeFilter: ["data-theme", "data-freshness"] });
-    this.#dark.addEventListener("change", this.#redraw);
+    if (this.sync) together.set(this.sync, (together.get(this.sync) ?? new Set()).add(this));
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
     this.#resized.disconnect();
-    this.#themed.disconnect();
-    this.#dark.removeEventListener("change", this.#redraw);
-    this.#discard();
+    if (this.sync) together.get(this.sync)?.delete(this);
   }
 
   protected override render() {
@@ -98,27 +98,10 @@ export class Chart extends Island {
     </figure>`;
   }
 
-  protected override updated(changes: PropertyValues<this>): void {
-    const place = this.#place.value;
-    if (!place || !this.columns) {
-      this.#discard();
-      return;
-    }
-    place.style.minHeight = `${this.height}px`;
-    // Options that uPlot accepts only when it is created.
-    const made = JSON.stringify([this.lines, this.unit, this.sync, this.columns.step_s]);
-    if (this.#plot === undefined || made !== this.#plotted) {
-      this.#discard();
-      this.#plotted = made;
-      this.#plot = new uPlot(this.#options(place), this.#values(this.columns), place);
-    } else if (changes.has("columns") || changes.has("marks")) {
-      this.#plot.setData(this.#values(this.columns));
-    }
-  }
-
-  #discard(): void {
-    this.#plot?.destroy();
-    this.#plot = undefined;
+  protected override updated(_: PropertyValues<this>): void {
+    if (this.#place.value) this.#place.value.style.minHeight = `${this.height}px`;
+    this.#fit();
+    this.#placeTip();
   }
 
   #toggle(): void {
@@ -132,7 +115,7 @@ export class Chart extends Island {
     const values = this.columns ? valuesOf(line, this.columns, this.unit) : [];
     const value = this.#pointed === null ? values.findLast((each) => each !== null) : values[this.#pointed];
     return html`<li>
-      <i class="chart-line" data-key=${line.key} data-tone=${line.tone} ?data-dashed=${line.dashed}></i>
+      <i class="chart-line" data-tone=${line.tone} ?data-dashed=${line.dashed}></i>
       ${line.label} <b class="num">${inUnit(value ?? null, this.unit)}</b>
     </li>`;
   }
@@ -140,8 +123,25 @@ export class Chart extends Island {
   #picture(columns: Columns): TemplateResult {
     const known = hasAny(this.lines, columns);
     const text = known ? summaryOf(this.lines, columns, this.unit) : this.empty || gettext("No data for this time: history begins when the node starts.");
-    return html`<div class="chart-place" role="img" aria-label=${`${this.heading}. ${text}`} ${ref(this.#place)}></div>
+    return html`<div class="chart-place" role="img" aria-label=${`${this.heading}. ${text}`} ${ref(this.#place)}
+        @pointermove=${(event: PointerEvent) => this.#point(event)} @pointerleave=${() => this.#pointAll(null)}>
+        ${this.#width > 0 ? this.#drawing(columns) : nothing}${this.#tip(columns)}
+      </div>
       ${known ? nothing : html`<p class="quiet chart-nothing">${text}</p>`}`;
+  }
+
+  /** What is at the cursor, beginning with the time. The legend has the values, too. */
+  #tip(columns: Columns): TemplateResult | typeof nothing {
+    const at = this.#pointed;
+    const time = at === null ? undefined : moments(columns)[at];
+    if (at === null || time === undefined) return nothing;
+    return html`<div class="chart-tip" ${ref(this.#tipped)}>
+      <b class="num">${clock(time, columns)}</b>
+      ${this.lines.map(
+        (line) =>
+          html`<span><i class="chart-line" data-tone=${line.tone} ?data-dashed=${line.dashed}></i>${line.label} <b class="num">${inUnit(valuesOf(line, columns, this.unit)[at] ?? null, this.unit)}</b></span>`,
+      )}
+    </div>`;
   }
 
   #markList(): TemplateResult | typeof nothing {
@@ -162,108 +162,67 @@ export class Chart extends Island {
     </div>`;
   }
 
-  // ------------------------------------------------------------------ what is drawn
-
-  #values(columns: Columns): uPlot.AlignedData {
-    return [moments(columns), ...this.lines.map((line) => valuesOf(line, columns, this.unit))] as uPlot.AlignedData;
-  }
-
   #marksShown(): ChartMark[] {
     return this.columns ? marksWithin(this.marks, this.columns) : [];
   }
 
-  /** A colour of the page as the canvas takes it. They are read at each drawing, so a new theme is only another drawing. */
-  #colour(selector: string, property: "color" | "backgroundColor" = "color"): string {
-    const element = this.querySelector(selector);
-    return element ? getComputedStyle(element)[property] : "gray";
+  // ------------------------------------------------------------------ what is drawn
+
+  #drawing(columns: Columns): TemplateResult {
+    const values = this.lines.map((line) => valuesOf(line, columns, this.unit));
+    const plot = new Plot(this.#width, this.height, columns, values, this.unit);
+    this.#plot = plot;
+    const { left, right, top, bottom } = plot;
+    const at = this.#pointed === null ? undefined : moments(columns)[this.#pointed];
+    return html`<svg aria-hidden="true" width=${this.#width} height=${this.height}>
+      ${plot.ticksY.map(({ value, at }) => svg`<path class="grid" d="M${left} ${at}H${right}"/><text x=${left - 8} y=${at} dy="0.35em" text-anchor="end">${inUnit(value, this.unit)}</text>`)}
+      ${plot.ticksX(offset(columns.t0)).map(({ value, at }) => svg`<path class="grid" d="M${at} ${top}V${bottom}"/><text x=${at} y=${this.height - 4} text-anchor="middle">${tick(value, columns)}</text>`)}
+      ${this.lines.map((line, number) => this.#line(line, plot, values[number]!))}
+      ${this.#marksShown().map(({ time_s }) => svg`<path class="mark" d="M${plot.x(time_s)} ${top}V${bottom}"/>`)}
+      ${at === undefined ? nothing : svg`<path class="cursor" d="M${plot.x(at)} ${top}V${bottom}"/>`}
+    </svg>`;
   }
 
-  #options(place: HTMLElement): uPlot.Options {
-    const text = () => this.#colour(".chart-place");
-    const font = `12px ${getComputedStyle(this).fontFamily}`;
-    const grid = { stroke: () => getComputedStyle(place).outlineColor, width: 1 };
-    return {
-      width: Math.max(1, place.clientWidth),
-      height: this.height,
-      padding: [8, 8, 0, 0],
-      legend: { show: false },
-      tzDate: (time_s) => uPlot.tzDate(new Date(time_s * 1000), zone()),
-      cursor: {
-        y: false,
-        drag: { x: false, y: false },
-        points: { size: 7 },
-        ...(this.sync && { sync: { key: this.sync, setSeries: false } }),
-      },
-      scales: { y: { range: (_, __, highest) => [0, uPlot.rangeNum(0, Math.max(highest || 1, LOWEST_TOP[this.unit] ?? 0), 0.1, true)[1]!] } },
-      axes: [
-        {
-          stroke: text,
-          font,
-          grid,
-          ticks: { show: false },
-          size: 28,
-          space: 70,
-          values: (_, times) => times.map((time) => tick(time, this.columns!)),
-        },
-        {
-          stroke: text,
-          font,
-          grid,
-          ticks: { show: false },
-          size: 64,
-          values: (_, values) => values.map((value) => inUnit(value, this.unit)),
-          incrs: AXIS_STEPS[this.unit],
-        },
-      ],
-      series: [{}, ...this.lines.map((line) => this.#series(line))],
-      hooks: {
-        setCursor: [
-          (plot) => {
-            const pointed = plot.cursor.idx ?? null;
-            if (pointed === this.#pointed) return;
-            this.#pointed = pointed;
-            this.requestUpdate();
-          },
-        ],
-        draw: [(plot) => this.#drawMarks(plot)],
-      },
-    };
+  #line({ tone, form = "line", dashed }: ChartLine, plot: Plot, values: (number | null)[]): TemplateResult {
+    const { line, area, dots } = plot.draw(values, form === "steps");
+    return svg`<g data-tone=${tone} ?data-dashed=${dashed}>
+      ${form === "area" ? svg`<path class="area" d=${area}/>` : nothing}<path class="line" d=${line}/>
+      ${dots.map(([x, y]) => svg`<circle cx=${x} cy=${y} r="2.5"/>`)}
+    </g>`;
   }
 
-  #series({ key, label, form = "line", dashed }: ChartLine): uPlot.Series {
-    const swatch = `.chart-line[data-key="${CSS.escape(key)}"]`;
-    return {
-      label,
-      width: 1.5,
-      stroke: () => this.#colour(swatch),
-      ...(form === "area" && { fill: () => this.#colour(swatch, "backgroundColor") }),
-      ...(form === "steps" && { paths: uPlot.paths.stepped!({ align: 1 }) }),
-      ...(dashed && { dash: [5, 4] }),
-      // A value between two gaps is no line.
-      points: { show: true, filter: (plot, index) => alone(plot.data[index] as (number | null)[]), size: 5 },
-    };
-  }
-
-  #drawMarks({ ctx, bbox, valToPos }: uPlot): void {
-    const marks = this.#marksShown();
-    if (marks.length === 0) return;
-    ctx.save();
-    ctx.strokeStyle = this.#colour(".chart-place");
-    ctx.lineWidth = devicePixelRatio;
-    ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
-    for (const { time_s } of marks) {
-      const left = Math.round(valToPos(time_s, "x", true));
-      ctx.beginPath();
-      ctx.moveTo(left, bbox.top);
-      ctx.lineTo(left, bbox.top + bbox.height);
-      ctx.stroke();
-    }
-    ctx.restore();
-  }
-
+  /** Take the width that there is, which is known once it is shown. */
   #fit(): void {
     const width = this.#place.value?.clientWidth ?? 0;
-    if (this.#plot && width > 0 && width !== this.#plot.width) this.#plot.setSize({ width, height: this.height });
+    if (width === 0 || width === this.#width) return;
+    this.#width = width;
+    this.requestUpdate();
+  }
+
+  // ------------------------------------------------------------------ the cursor
+
+  #point(event: PointerEvent): void {
+    const left = this.#place.value?.getBoundingClientRect().left ?? 0;
+    this.#pointAll(this.#plot?.nearest(event.clientX - left) ?? null);
+  }
+
+  #pointAll(step: number | null): void {
+    for (const chart of (this.sync && together.get(this.sync)) || [this]) chart.#pointTo(step);
+  }
+
+  #pointTo(step: number | null): void {
+    if (step === this.#pointed) return;
+    this.#pointed = step;
+    this.requestUpdate();
+  }
+
+  /** Put the box next to the cursor: at its right, or at its left where the right has no room. */
+  #placeTip(): void {
+    const tip = this.#tipped.value;
+    if (tip === undefined || this.#pointed === null || !this.columns || !this.#plot) return;
+    const at = this.#plot.x(moments(this.columns)[this.#pointed]!);
+    const left = at + TIP_GAP + tip.offsetWidth > this.#width ? at - TIP_GAP - tip.offsetWidth : at + TIP_GAP;
+    tip.style.translate = `${Math.max(0, left)}px`;
   }
 }
 

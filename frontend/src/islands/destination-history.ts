@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { pageAddress } from "../services.ts";
 import { Retry } from "../live/retry.ts";
-import { withSecond, type Columns } from "../live/columns.ts";
+import { drawn, steps, withSecond, type Columns } from "../live/columns.ts";
 import { pathOf, type Kind } from "../destinations/address.ts";
 import { liveDestination, type LiveDestination } from "../live/destination.ts";
 import { errorText, read } from "../live/requests.ts";
@@ -159,7 +159,10 @@ export class DestinationHistory extends Island {
   /** What is in memory, completed by what is stored. */
   get #whole(): Columns | undefined {
     if (this.#columns === undefined) return undefined;
-    return this.#stored ? completed(this.#columns, this.#stored) : this.#columns;
+    // Before the first second is heard, the last step counts as one that is not over.
+    const { t0, step_s } = this.#columns;
+    const known = drawn(this.#columns, this.#second || t0 + (steps(this.#columns) - 1) * step_s);
+    return this.#stored ? completed(known, this.#stored) : known;
   }
 
   #charts(pictures: Picture[], columns: Columns | undefined): TemplateResult[] {

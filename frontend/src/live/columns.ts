@@ -18,6 +18,19 @@ export function moments(columns: Columns): number[] {
   return Array.from({ length: steps(columns) }, (_, index) => columns.t0 + index * columns.step_s);
 }
 
+/** Columns that count what moved within a step; all others are as of its end. */
+const COUNTS = ["in", "out", "acked", "dead", "expired"];
+
+/**
+ * The columns for a chart, known up to `second`: what moved in a step that is not over is not drawn, since it would look
+ * like a fall. What is as of the end of a step is drawn at once.
+ */
+export function drawn({ t0, step_s, series }: Columns, second: number): Columns {
+  const finished = Math.floor((second + 1 - t0) / step_s);
+  const cut = (column: (number | null)[]) => column.map((value, step) => (step < finished ? value : null));
+  return { t0, step_s, series: Object.fromEntries(Object.entries(series).map(([key, column]) => [key, COUNTS.includes(key) ? cut(column) : column])) };
+}
+
 /**
  * The columns with one more second, of the same length: `counts` are added to the current step, `gauges` replace its
  * values. Other columns have no value in a new step.

@@ -1,6 +1,6 @@
 import { session } from "../services.ts";
 import { RANGES, type Range } from "../view/range.ts";
-import { withSecond, type Columns } from "./columns.ts";
+import { drawn, withSecond, type Columns } from "./columns.ts";
 import { read } from "./requests.ts";
 import { Source } from "./source.ts";
 
@@ -40,6 +40,7 @@ class NodeHistory extends Source {
   #second = 0;
   #heardAt = 0;
   #asked = 0;
+  #reading = false;
   #leave: (() => void) | undefined;
   #ticker: ReturnType<typeof setInterval> | undefined;
 
@@ -52,19 +53,14 @@ class NodeHistory extends Source {
     };
   }
 
-  /** The columns for charts: what moved in a step that is not over yet is taken for the whole of it. */
+  /** The columns for charts. */
   get course(): Columns | undefined {
-    if (this.columns === undefined) return undefined;
-    const { t0, step_s, series } = this.columns;
-    const last = Math.floor((this.#second - t0) / step_s);
-    const part = step_s / (this.#second - t0 - last * step_s + 1);
-    const scaled = (column: (number | null)[]) => column.map((value, step) => (step === last && value !== null ? value * part : value));
-    return { t0, step_s, series: { ...series, in: scaled(series.in ?? []), out: scaled(series.out ?? []) } };
+    return this.columns && drawn(this.columns, this.#second);
   }
 
   /** Shows another piece of the past. */
   choose(range: Range): void {
-    if (range === this.#range && this.columns) return;
+    if (range === this.#range && (this.columns || this.#reading)) return;
     this.#range = range;
     this.columns = undefined;
     void this.again();
@@ -73,6 +69,7 @@ class NodeHistory extends Source {
   /** Reads the past now. */
   async again(): Promise<void> {
     const number = ++this.#asked;
+    this.#reading = true;
     try {
       const answer = await read<StatsRow & Columns>("node/stats", RANGES[this.#range]);
       if (number !== this.#asked) return;
@@ -85,6 +82,7 @@ class NodeHistory extends Source {
       if (number !== this.#asked) return;
       this.fault = fault instanceof Error ? fault.message : String(fault);
     }
+    this.#reading = false;
     this.changed();
   }
 

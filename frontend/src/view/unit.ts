@@ -15,11 +15,15 @@ const WORDS: Record<Unit, (value: number) => string> = {
 };
 /** Steps of an axis: whole numbers, and tenths where labels have them. Finer steps would give several ticks one label. */
 const WHOLE = [1, 2, 5].flatMap((digit) => Array.from({ length: 10 }, (_, zeros) => digit * 10 ** zeros)).sort((a, b) => a - b);
+/** 1 B, 2 B, 4 B, … */
+const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 const TENTHS = [0.1, 0.2, 0.5, ...WHOLE];
 export const AXIS_STEPS: Partial<Record<Unit, number[]>> = {
   count: WHOLE,
   rate: TENTHS,
-  seconds: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 60, 120, 300, 600, 1200, 3600, 7200, 21_600, 86_400, 604_800],
+  hourly: WHOLE,
+  bytes: POWERS,
+  seconds: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 3600, 7200, 21_600, 86_400, 604_800],
 };
 /** The lowest top of an axis, so that it has more than one label. */
 export const LOWEST_TOP: Partial<Record<Unit, number>> = { rate: 0.5 };

@@ -12,6 +12,13 @@ export function zone(): string {
   }
 }
 
+/** By how many seconds the clocks of the zone are ahead of UTC at a time. */
+export function offset(time_s: number): number {
+  const whole = Math.floor(time_s);
+  const local = new Date(whole * 1000).toLocaleString("sv-SE", { timeZone: zone() });
+  return Date.parse(`${local.replace(" ", "T")}Z`) / 1000 - whole;
+}
+
 /** The short name of the zone: "UTC", "CET", "GMT+5:30". */
 export function zoneName(): string {
   const parts = new Intl.DateTimeFormat(language, { timeZone: zone(), timeZoneName: "short" }).formatToParts(new Date());

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Columns, moments, withSecond } from "../../src/live/columns.ts";
+import { type Columns, drawn, moments, withSecond } from "../../src/live/columns.ts";
 import { completed, computedPart } from "../../src/live/stored-history.ts";
 
 function columns(): Columns {
@@ -26,6 +26,12 @@ test("a second before the first step changes nothing, and the columns themselves
   expect(withSecond(before, 99, { in: 4 }, {})).toBe(before);
   withSecond(before, 114, { in: 4 }, {});
   expect(before).toEqual(columns());
+});
+
+test("what moved in a step that is not over is not drawn, and what is as of now is", () => {
+  expect(drawn(columns(), 113).series).toEqual({ in: [1, 2, null], backlog: [7, 8, 9], other: [1, 1, 1] });
+  expect(drawn(columns(), 114).series.in).toEqual([1, 2, 3]);
+  expect(drawn(columns(), 0).series.in).toEqual([null, null, null]);
 });
 
 test("each step begins where the one before ends", () => {
