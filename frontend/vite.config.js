@@ -1,8 +1,26 @@
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { defineConfig } from "vite";
+
+/** Smaller copies next to what is served, for browsers that take them; files that are small or compressed have none. */
+const compressed = {
+  name: "compressed",
+  closeBundle() {
+    const served = "../static/console";
+    for (const path of readdirSync(served, { recursive: true }).map((name) => join(served, name))) {
+      if (!/\.(js|css|svg)$/.test(path) || statSync(path).size < 300) continue;
+      const whole = readFileSync(path);
+      writeFileSync(`${path}.br`, brotliCompressSync(whole, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: whole.length } }));
+      writeFileSync(`${path}.gz`, gzipSync(whole, { level: 9 }));
+    }
+  },
+};
 
 // Entries are looked up by the template tag {% vite_asset %} in the manifest, under these very paths.
 export default defineConfig({
   base: "./",
+  plugins: [compressed],
   publicDir: false,
   build: {
     outDir: "../static/console/dist",

@@ -49,6 +49,7 @@ MIDDLEWARE = [
     "broker_app.web.policy_sync.AppliedFirst",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
+    "broker_app.web.compressed_pages.CompressedPages",
     "broker_app.web.content_policy.ContentPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "broker_app.web.languages.LanguageOfReader",

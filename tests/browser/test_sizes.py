@@ -1,4 +1,4 @@
-"""The compressed size of what a browser loads before it shows a page."""
+"""The compressed size of what a browser loads before it shows a page; what is sent for the overview."""
 
 import gzip
 import json
@@ -7,13 +7,17 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Request, StorageState
 
-from tests.browser.conftest import DIST
-from tests.support.broker_process import ROOT
+from tests.browser.conftest import DIST, wait_live
+from tests.support.broker_process import ROOT, BrokerProcess
 
 CORE_KIB = 30
-PAGE_KIB = 86
+PAGE_KIB = 80
 EDITOR_KIB = 190
+#: all that is sent for the overview, with its page, icons, fonts and first values: at first, and once more
+FIRST_VISIT_KIB = 80
+NEXT_VISIT_KIB = 15
 
 SOURCES = ROOT / "frontend" / "src"
 PAGES = sorted((ROOT / "templates" / "console").glob("**/*.html"))
@@ -102,3 +106,25 @@ def test_a_page_with_its_islands_and_styles_stays_within_its_budget(page: Path) 
     conversation = next(entry for entry in manifest() if entry.endswith(CONVERSATION))
     whole = size("src/console.ts", style, conversation, *islands)
     assert whole <= (EDITOR_KIB if edits else PAGE_KIB), f"{whole:.1f} KiB"
+
+
+def test_the_overview_is_sent_in_few_bytes_and_in_fewer_when_it_is_visited_again(
+    chromium: Browser, broker: BrokerProcess, session: StorageState
+) -> None:
+    sent: list[tuple[float, str]] = []
+
+    def note(request: Request) -> None:
+        sent.append((request.sizes()["responseBodySize"] / 1024, request.url))
+
+    with chromium.new_context(base_url=broker.url, storage_state=session) as context:
+        for most in (FIRST_VISIT_KIB, NEXT_VISIT_KIB):
+            sent.clear()
+            page = context.new_page()
+            page.on("requestfinished", note)
+            page.goto("/console/")
+            wait_live(page)
+            page.locator("mom-node-charts svg").first.wait_for()
+            page.wait_for_load_state("networkidle")
+            page.close()
+            report = "\n".join(f"{size:6.1f} KiB {url}" for size, url in sorted(sent))
+            assert sum(size for size, _ in sent) <= most, report

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,11 @@ JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 
 encode = msgspec.json.encode
+
+#: shorter bodies are not worth it
+_WORTH_IT: Final = 1_000
+#: `zlib` writes the format of gzip
+_GZIP: Final = 31
 
 
 class Reply(NamedTuple):
@@ -43,6 +49,25 @@ def separated(rows: Iterable[list[Piece]]) -> list[Piece]:
 
 def json_reply(value: Any, status: int = 200, headers: Iterable[Header] = ()) -> Reply:
     return Reply(status, JSON, encode(value), tuple(headers))
+
+
+def compressed(reply: Reply, accepted: bytes | None) -> Reply:
+    """A reply of many similar numbers, with the fastest compression if its client takes it: `accepted` is the
+    header Accept-Encoding."""
+    if len(reply.body) < _WORTH_IT or not _takes_gzip(accepted or b""):
+        return reply
+    packer = zlib.compressobj(1, wbits=_GZIP)
+    body = packer.compress(reply.body) + packer.flush()
+    headers = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
+    return reply._replace(body=body, headers=(*reply.headers, *headers))
+
+
+def _takes_gzip(accepted: bytes) -> bool:
+    for one in accepted.replace(b" ", b"").lower().split(b","):
+        name, _, weight = one.partition(b";q=")
+        if name == b"gzip":
+            return weight.strip(b"0.") != b"" or not weight
+    return False
 
 
 NO_CONTENT = Reply(204)

@@ -1,7 +1,5 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { openBulkDialog } from "../messages/actions.ts";
-import { publishAsCode } from "../messages/code.ts";
-import { draftOf, ownHeaders, type Draft } from "../messages/draft.ts";
 import { deleteOne, retryOne } from "../messages/single-message.ts";
 import { originOf, pathOf } from "../messages/path.ts";
 import { faultOf, why, type Message, type Reason } from "../messages/requests.ts";
@@ -141,9 +139,9 @@ export class MessageDetail extends Island {
       }
       <button type="button" class="link" @click=${() => this.#copy(this.#permalink())}>${gettext("Copy permalink")}</button>
       ${
-        this.#code === undefined
+        this.#text === undefined
           ? nothing
-          : html`<button type="button" class="link" @click=${() => this.#copy(this.#code!)}>${gettext("Copy as curl")}</button>`
+          : html`<button type="button" class="link" @click=${async () => this.#copy(await this.#code())}>${gettext("Copy as curl")}</button>`
       }
     </div>`;
   }
@@ -152,18 +150,15 @@ export class MessageDetail extends Island {
     return new URL(pageAddress.href({ message: this.message.id, q: "", order: "", after: "" }), location.href).href;
   }
 
-  /** The command that publishes it once more; only of what is text. */
-  get #code(): string | undefined {
-    const { message } = this;
-    const { text } = bodyOf(message);
-    if (text === undefined || message.truncated) return undefined;
-    const draft: Draft = {
-      ...draftOf(message),
-      destination: this.queue ? `/queue/${this.queue}` : `/topic/${this.topic}`,
-      body: text,
-      headers: ownHeaders(message.headers),
-    };
-    return publishAsCode(draft, server)[0]!.code;
+  /** Its body, if it is whole and a text. */
+  get #text(): string | undefined {
+    return this.message.truncated ? undefined : bodyOf(this.message).text;
+  }
+
+  /** The command that publishes it once more. */
+  async #code(): Promise<string> {
+    const { publishMessageAsCode } = await import("../messages/message-code.ts");
+    return publishMessageAsCode(this.message, this.queue ? `/queue/${this.queue}` : `/topic/${this.topic}`, this.#text!, server);
   }
 
   async #copy(text: string): Promise<void> {

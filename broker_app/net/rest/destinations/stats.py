@@ -10,7 +10,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.refusals import invalid
-from broker_app.net.http.replies import Reply, encode, json_reply
+from broker_app.net.http.replies import Reply, compressed, encode, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.streams import MEDIA_TYPE, stream
 from broker_app.net.rest.features.bridge_status import (
@@ -54,7 +54,8 @@ class StatsEndpoints:
         """GET node/stats"""
         window_s, step_s = _window(request.query(("window_s", "step_s")))
         window = self._statistics.window_of_node(window_s, step_s)
-        return json_reply({**self._statistics.head(), **window._asdict()})
+        reply = json_reply({**self._statistics.head(), **window._asdict()})
+        return compressed(reply, request.header(b"accept-encoding"))
 
     async def stream(self, request: Request) -> Reply | None:
         """GET stats/stream: an event a second"""
@@ -122,13 +123,12 @@ class StatsEndpoints:
             raise Refused("not-found", f"there is no {kind} {destination.name}")
         window = self._statistics.window(destination.address, window_s, step_s)
         there = self._statistics.exists(destination.address)
-        return json_reply(
-            {
-                "name": destination.name,
-                "now": self._statistics.full(destination.address) if there else None,
-                **window._asdict(),
-            }
-        )
+        found = {
+            "name": destination.name,
+            "now": self._statistics.full(destination.address) if there else None,
+            **window._asdict(),
+        }
+        return compressed(json_reply(found), request.header(b"accept-encoding"))
 
 
 def _window(query: dict[str, str]) -> tuple[int, int]:
