@@ -1,6 +1,7 @@
 /** The entry of every page of the console. Code for single pages is loaded by their islands. */
 
 import { loadIslands, showScripted } from "./elements.ts";
+import { withFirstKeys } from "./first-keys.ts";
 import { bindShortcuts } from "./shortcuts.ts";
 import { loadModule } from "./load-module.ts";
 import { startNavigation } from "./navigation.ts";
@@ -9,7 +10,10 @@ import { nodeStatus, session } from "./services.ts";
 import { toggleTheme } from "./theme.ts";
 
 const showShortcuts = () => void import("./shortcut-list.ts").then((list) => list.showShortcuts());
-const showPalette = async () => (await import("./palette.ts")).openPalette();
+const showPalette = async () => {
+  const [palette, typed] = await withFirstKeys(() => import("./palette.ts"));
+  palette.openPalette(typed);
+};
 bindShortcuts(
   { keys: "$mod+k", label: gettext("Search or jump"), action: () => void showPalette(), everywhere: true },
   { keys: "t", label: gettext("Theme: light or dark"), action: toggleTheme },

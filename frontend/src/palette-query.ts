@@ -2,9 +2,21 @@
 
 import { gettext } from "./gettext.ts";
 
-export type Kind = "queue" | "topic" | "bridge";
+export type Kind = "message" | "queue" | "topic" | "client" | "bridge" | "callback" | "reflex" | "user" | "rule" | "alert rule" | "setting";
 
-export const KINDS: Record<Kind, string> = { queue: gettext("queue"), topic: gettext("topic"), bridge: gettext("bridge") };
+export const KINDS: Record<Kind, string> = {
+  message: gettext("message"),
+  queue: gettext("queue"),
+  topic: gettext("topic"),
+  client: gettext("client"),
+  bridge: gettext("bridge"),
+  callback: gettext("callback"),
+  reflex: gettext("reflex"),
+  user: gettext("user"),
+  rule: gettext("rule"),
+  "alert rule": gettext("alert rule"),
+  setting: gettext("setting"),
+};
 
 export interface PaletteQuery<Verb> {
   verb: Verb | undefined;
@@ -26,6 +38,11 @@ export function queryOf<Verb extends { word: string }>(text: string, verbs: Verb
 /** A kind by its name in English or in the language of the page. */
 function kindOf(word: string): Kind | undefined {
   return (Object.keys(KINDS) as Kind[]).find((kind) => word === kind || word === KINDS[kind].toLowerCase());
+}
+
+/** Whether a text is the id of a message: a UUID. */
+export function isMessageId(text: string): boolean {
+  return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text);
 }
 
 /** Whether a label contains each word of the text. */

@@ -1,14 +1,14 @@
-/** Ctrl K: open any page, destination or bridge, or run a command. */
+/** Ctrl K: open any page, destination, client, resource, setting or message, or run a command. */
 
 import { html, nothing, render, type TemplateResult } from "lit";
 import { confirmAction } from "./confirm-dialog.ts";
 import "./style/palette.css";
-import { request, errorText, read } from "./live/requests.ts";
-import { MAX_PAGE } from "./generated/tables.ts";
+import { request, errorText } from "./live/requests.ts";
 import { pathOf } from "./destinations/address.ts";
 import { visit } from "./navigation.ts";
 import { pageOf } from "./pages.ts";
 import { KINDS, hasWords, queryOf, type Kind } from "./palette-query.ts";
+import { forgetLists, search, type Found } from "./palette-search.ts";
 import { recent } from "./recent.ts";
 import { gettext } from "./gettext.ts";
 import { toggleTheme } from "./theme.ts";
@@ -16,7 +16,6 @@ import { showToast } from "./toasts.ts";
 
 const { basePath = "/" } = document.body.dataset;
 const PAUSE_MS = 120;
-const FOUND = 8;
 
 /** Where the address of a page gets a name. */
 const viewOf = (address: string) => `${basePath}console/settings/views/save?${new URLSearchParams({ address })}`;
@@ -27,15 +26,12 @@ interface Entry {
   hint?: string;
   action: () => void;
 }
-interface Named {
-  name: string;
-}
 
-/** Opens the palette, or closes it when it is open. */
-export function openPalette(): void {
+/** Opens the palette with what was typed before it was there, or closes it when it is open. */
+export function openPalette(typed = ""): void {
   const open = document.querySelector<HTMLDialogElement>("dialog.palette");
   if (open) open.close();
-  else new Palette().show();
+  else new Palette().show(typed);
 }
 
 class Palette {
@@ -48,7 +44,8 @@ class Palette {
   #busy = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  show(): void {
+  show(typed: string): void {
+    forgetLists();
     this.#dialog.className = "palette";
     this.#dialog.setAttribute("aria-label", gettext("Search or jump"));
     this.#dialog.setAttribute("closedby", "any");
@@ -59,8 +56,10 @@ class Palette {
       this.#dialog.remove();
       this.#origin?.focus();
     });
-    this.#type("");
+    this.#type(typed);
     this.#dialog.showModal();
+    const input = this.#dialog.querySelector("input")!;
+    input.value = typed;
   }
 
   #type(text: string): void {
@@ -95,34 +94,46 @@ class Palette {
     return [...pages, ...actions].filter(({ label }) => hasWords(label, query));
   }
 
-  /** Results of the broker: commands for texts such as `pause dc`, else pages. */
+  /** Results of the broker as they come: commands for texts such as `pause dc`, else pages. */
   async #seek(): Promise<void> {
     const number = ++this.#asked;
     const { verb, kind, name: query } = queryOf(this.#text, VERBS);
+    const known = this.#here();
+    const found: Found[][] = [];
     this.#busy = true;
     this.#draw();
-    const [queues, topics, bridges] = await Promise.all([named("queues", query), named("topics", query), bridgesNamed(query)]);
+    await search(query, (place, those) => {
+      if (number !== this.#asked) return;
+      found[place] = those;
+      const all = found.flat();
+      this.#take(
+        verb
+          ? [...all.filter((one) => verb.of.includes(one.kind) && (kind ?? one.kind) === one.kind).map((one) => this.#command(verb, one)), ...known]
+          : [...known, ...all.map((one) => this.#place(one))],
+      );
+    });
     if (number !== this.#asked) return;
     this.#busy = false;
-    const found = [
-      ...queues.map(({ name }) => ["queue", name] as const),
-      ...topics.map(({ name }) => ["topic", name] as const),
-      ...bridges.map(({ name }) => ["bridge", name] as const),
-    ];
-    const actions = verb
-      ? found
-          .filter(([one]) => verb.of.includes(one) && (kind ?? one) === one)
-          .map(([kind, name]) => ({
-            group: gettext("Actions"),
-            label: `${verb.word} ${name}`,
-            hint: KINDS[kind],
-            action: () => void verb.action(kind, name),
-          }))
-      : [];
-    const places = found.map(([kind, name]) => ({ group: TITLES[kind], label: name, hint: KINDS[kind], action: () => this.#go(placeOf(kind, name)) }));
-    this.#entries = [...actions, ...this.#here(), ...(verb ? [] : places)];
-    this.#at = 0;
     this.#draw();
+  }
+
+  /** Show other entries; what arrow keys have chosen stays chosen. */
+  #take(entries: Entry[]): void {
+    const chosen = this.#at > 0 ? this.#entries[this.#at] : undefined;
+    this.#entries = entries;
+    this.#at = Math.max(
+      0,
+      entries.findIndex((entry) => entry.group === chosen?.group && entry.label === chosen.label),
+    );
+    this.#draw();
+  }
+
+  #command({ word, action }: Verb, { kind, name }: Found): Entry {
+    return { group: gettext("Actions"), label: `${word} ${name}`, hint: KINDS[kind], action: () => void action(kind, name) };
+  }
+
+  #place({ kind, name, href, hint }: Found): Entry {
+    return { group: TITLES[kind], label: name, hint: hint || KINDS[kind], action: () => this.#go(href) };
   }
 
   #go(href: string): void {
@@ -150,7 +161,7 @@ class Palette {
     render(
       html`<input
           type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-autocomplete="list" autofocus autocomplete="off" spellcheck="false"
-          aria-label=${gettext("Search or jump")} placeholder=${gettext("a page, a queue, a bridge; or: pause dc-west")}
+          aria-label=${gettext("Search or jump")} placeholder=${gettext("a page, a queue, a client, a setting, a message id; or: pause dc-west")}
           aria-activedescendant=${this.#entries.length ? `palette-${this.#at}` : nothing}
           @input=${(event: InputEvent) => this.#type((event.target as HTMLInputElement).value)}
           @keydown=${(event: KeyboardEvent) => this.#key(event)}
@@ -172,21 +183,35 @@ class Palette {
   }
 }
 
-const TITLES: Record<Kind, string> = { queue: gettext("Queues"), topic: gettext("Topics"), bridge: gettext("Bridges") };
+const TITLES: Record<Kind, string> = {
+  message: gettext("Message"),
+  queue: gettext("Queues"),
+  topic: gettext("Topics"),
+  client: gettext("Clients"),
+  bridge: gettext("Bridges"),
+  callback: gettext("Callbacks"),
+  reflex: gettext("Reflexes"),
+  user: gettext("Users"),
+  rule: gettext("Rules"),
+  "alert rule": gettext("Alert rules"),
+  setting: gettext("Settings"),
+};
 
 interface Verb {
   word: string;
   of: Kind[];
   action: (kind: Kind, name: string) => Promise<void> | void;
 }
+type Held = "queue" | "bridge";
+
 const VERBS: Verb[] = [
-  { word: gettext("Pause"), of: ["queue", "bridge"], action: (kind, name) => hold(kind, name, true) },
-  { word: gettext("Resume"), of: ["queue", "bridge"], action: (kind, name) => hold(kind, name, false) },
+  { word: gettext("Pause"), of: ["queue", "bridge"], action: (kind, name) => hold(kind as Held, name, true) },
+  { word: gettext("Resume"), of: ["queue", "bridge"], action: (kind, name) => hold(kind as Held, name, false) },
   { word: gettext("Publish"), of: ["queue", "topic"], action: (kind, name) => visit(pageOf(`/${kind}/${name}`, "publish")) },
 ];
 
 /** Pause or resume, with a toast that offers Undo. */
-async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
+async function hold(kind: Held, name: string, paused: boolean): Promise<void> {
   const answer = await confirmAction({
     title: paused ? gettext("Pause {name}", { name }) : gettext("Resume {name}", { name }),
     effect:
@@ -205,7 +230,7 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
   }
 }
 
-function setHeld(kind: Kind, name: string, paused: boolean, reason: string): Promise<unknown> {
+function setHeld(kind: Held, name: string, paused: boolean, reason: string): Promise<unknown> {
   const change = kind === "bridge" ? { desired: paused ? "paused" : "running" } : { paused: paused ? "all" : null };
   const path = kind === "bridge" ? `bridges/${encodeURIComponent(name)}` : pathOf(kind, name);
   return request("PATCH", path, change, reason, "*");
@@ -213,26 +238,4 @@ function setHeld(kind: Kind, name: string, paused: boolean, reason: string): Pro
 
 function showFault(fault: unknown): void {
   showToast({ text: errorText(fault), tone: "bad" });
-}
-
-function placeOf(kind: Kind, name: string): string {
-  return kind === "bridge" ? `${basePath}console/bridges/one?${new URLSearchParams({ name })}` : pageOf(`/${kind}/${name}`);
-}
-
-async function named(list: string, sought: string): Promise<Named[]> {
-  try {
-    return (await read<{ items: Named[] }>(list, { q: sought, limit: FOUND, fields: "name" })).items;
-  } catch {
-    return [];
-  }
-}
-
-/** Bridges are few, and some users may not list them. */
-async function bridgesNamed(query: string): Promise<Named[]> {
-  try {
-    const { items } = await read<{ items: Named[] }>("bridges", { limit: MAX_PAGE });
-    return items.filter(({ name }) => name.toLowerCase().includes(query.toLowerCase())).slice(0, FOUND);
-  } catch {
-    return [];
-  }
 }

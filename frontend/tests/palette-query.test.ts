@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hasWords, queryOf } from "../src/palette-query.ts";
+import { hasWords, isMessageId, queryOf } from "../src/palette-query.ts";
 
 const VERBS = [{ word: "Pause" }, { word: "Publish" }];
 
@@ -16,6 +16,11 @@ test("a command alone, or any other text, is searched for", () => {
 test("a kind after the command is a kind only when a name follows", () => {
   expect(queryOf("pause bridge dc", VERBS)).toEqual({ verb: VERBS[0], kind: "bridge", name: "dc" });
   expect(queryOf("pause bridge", VERBS)).toEqual({ verb: VERBS[0], kind: undefined, name: "bridge" });
+});
+
+test("an id of a message is a whole UUID", () => {
+  const id = "019ab3f2-77d1-7abc-8def-0123456789ab";
+  expect([id, id.toUpperCase(), id.slice(1), `${id}0`, "orders"].map(isMessageId)).toEqual([true, true, false, false, false]);
 });
 
 test("a page is found by any part of each word", () => {

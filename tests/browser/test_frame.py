@@ -102,11 +102,20 @@ def test_palette_and_shortcuts_navigate_and_pause_with_undo(page: Page, broker: 
 
     page.keyboard.press("Control+k")
     palette = page.get_by_role("dialog", name="Search or jump")
-    palette.get_by_role("combobox").fill("eu")
+    page.keyboard.type("eu")  # at once, before the palette can be there
     expect(palette.get_by_role("option", name="orders.eu")).to_be_visible()
     page.keyboard.press("Escape")
     expect(palette).to_be_hidden()
     expect(page.get_by_role("heading", level=1, name="Queues")).to_be_focused()
+
+    page.keyboard.press("Control+k")
+    for sought, group in (("alert_notify", "Settings"), ("admin", "Users")):
+        palette.get_by_role("combobox").fill(sought)
+        expect(palette.locator(f"[data-group='{group}']").get_by_text(sought, exact=True)).to_be_visible()
+    kept = broker.request("POST", "/api/v1/queues/orders.eu/messages", b"x").json()["id"]
+    palette.get_by_role("combobox").fill(kept)
+    expect(palette.get_by_role("option", name=kept)).to_contain_text("orders.eu")
+    page.keyboard.press("Escape")
 
     page.keyboard.press("Control+k")
     palette.get_by_role("combobox").fill("pause orders.n")

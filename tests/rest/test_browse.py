@@ -149,6 +149,18 @@ async def test_one_message_by_its_id(make_rest: MakeRest) -> None:
     assert (head.content, head.headers["content-length"]) == (b"", "1")
 
 
+async def test_a_message_is_found_by_its_id_in_the_queues_that_one_may_browse(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=2))
+    await rest.publish("other", "0")
+    ids = await rest.publish("a", "1", "2", "3", "4")
+    await rest.receive("a")
+    for message_id in ids:
+        assert (await rest.alice.get(f"/messages/{message_id}/queue")).json() == {"queue": "a"}
+    for unknown in ("x", ids[0][:-1] + ("0" if ids[0][-1] != "0" else "1")):
+        reply = await rest.alice.get(f"/messages/{unknown}/queue")
+        assert (reply.status_code, "no queue that you may browse" in reply.json()["detail"]) == (404, True)
+
+
 async def test_a_part_of_a_body_can_be_asked_for(rest: Rest) -> None:
     (message_id,) = await rest.publish("a", "0123456789")
     for asked, status, body, place in (

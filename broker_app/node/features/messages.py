@@ -82,6 +82,7 @@ class MessageFeature(Feature):
             "digest_queue": DigestEndpoint(browser).digest,
             "browse_history": histories.messages,
             "get_message": message.one,
+            "find_message": message.queue,
             "delete_message": message.delete,
             "explain_message": message.why,
             "get_message_body": message.body,

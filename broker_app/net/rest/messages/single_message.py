@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -41,6 +42,7 @@ DELAYED = "delayed"
 _RANGE = re.compile(rb"bytes=([0-9]{0,12})-([0-9]{0,12})")
 #: messages that are scanned to find one whose id does not contain its position
 _MAX_SCANNED = 100_000
+_QUEUES = "/queue/"
 
 
 class MessageEndpoints:
@@ -78,6 +80,43 @@ class MessageEndpoints:
         else:
             shown = message_json.only(shown, message_json.BROWSED_FIELDS - message_json.BODY_FIELDS)
         return Reply(200, JSON, shown)
+
+    async def queue(self, request: Request) -> Reply:
+        """GET messages/{id}/queue: where it is, of the queues that the client may browse"""
+        request.query()
+        message_id = request.name
+        position = MessageIds.position(message_id)
+        found = None if position is None else await self._queue_of(request, message_id, position)
+        if found is None:
+            raise Refused(
+                "not-found",
+                f"no queue that you may browse has a message {message_id[:80]!r}: it was consumed, deleted "
+                "or moved",
+            )
+        return json_reply({"queue": found.removeprefix(_QUEUES)})
+
+    async def _queue_of(self, request: Request, message_id: str, position: int) -> str | None:
+        """The address of the queue of a message. Other tasks run in between."""
+        queues = [address for address in self._broker.destinations.queues if address.startswith(_QUEUES)]
+        visible = await request.access.visible(request.client, queues)
+        left = deque(address for address in queues if address in visible)
+        while left:
+            found = await self._engine_client.inspect(partial(self._among, left, message_id, position))
+            if found is not None:
+                return found
+        return None
+
+    def _among(self, left: deque[str], message_id: str, position: int) -> str | None:
+        """Look in queues for one slice of time, and take those that do not have the message from `left`. It
+        is called again when a record had to be fetched."""
+        until = time.perf_counter() + message_reader.SLICE_S
+        while left and time.perf_counter() < until:
+            address = left[0]
+            is_there = address in self._broker.destinations.queues
+            if is_there and self._look(address, message_id, position, _pair) is not None:
+                return address
+            left.popleft()
+        return None
 
     async def why(self, request: Request) -> Reply:
         """GET messages/{id}/why"""

@@ -292,6 +292,12 @@ PATHS: Json = {
             parameters=[ID, parameter("queue", NAME, "where it is", required=True)],
         ),
     },
+    "/messages/{id}/queue": {
+        "get": operation(
+            "find_message", "The queue of a message, of those that you may browse",
+            {"200": json_reply("where it is", object_of({"queue": NAME}))}, 404, 503, parameters=[ID],
+        ),
+    },
     "/messages/{id}/why": {
         "get": operation(
             "explain_message", "Why a message is where it is",
