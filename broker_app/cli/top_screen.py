@@ -60,7 +60,7 @@ def ordered(rows: Sequence[Row], sort: str) -> list[Row]:
 
 @dataclass
 class TopScreen:
-    """What is shown, as keys have changed it. `rows` and `node` are the latest figures."""
+    """The content of the screen, as keys have changed it. `rows` and `node` are the latest figures."""
 
     sort: str
     lines: int

@@ -54,7 +54,7 @@ def notification_of(event: AlertEvent, broker: str, console: str | None) -> Noti
 
 
 def sample(broker: str, console: str | None) -> Notification:
-    """A notification that tells of no alert, for tests of a target."""
+    """A notification without an alert, for tests of a target."""
     text = f"This is a test of notifications of the broker {broker}. Nothing is wrong."
     link = f"{console.rstrip('/')}/alerts/" if console is not None else None
     body = {"event": TEST, "broker": broker, "link": link, "alert": None}
