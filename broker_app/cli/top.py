@@ -102,7 +102,7 @@ def _watch(screen: TopScreen, rest: Rest, every_s: float) -> None:
                     live.update(screen.shown(live.console.width), refresh=True)
 
 
-def _destinations(rest: Rest, whole: dict[str, Any]) -> list[Row]:
+def _destinations(rest: Rest, whole: Facts) -> list[Row]:
     """The destinations of statistics with their states."""
     queues = rest.get("/queues", state=_CONSPICUOUS, fields="name,state", sort="state", limit=_MOST)["items"]
     conspicuous = {f"/queue/{queue['name']}": queue["state"] for queue in queues}
