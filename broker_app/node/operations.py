@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from broker_app.base.refused import Refused
@@ -28,7 +28,7 @@ from broker_app.net.rest.journal.cursor_status import Cursors
 from broker_app.net.rest.node.alerts import AlertEndpoints
 from broker_app.net.rest.node.mirror_status import Mirrors
 from broker_app.node.features.features import Features
-from broker_app.reflex.report import ReflexStatusList
+from broker_app.reflex.report import ReflexStatusList, ReflexTrial
 
 #: seconds for past takeovers to be read from the journal
 _READ_S = 2.0
@@ -89,6 +89,12 @@ class Operations:
         reflexes = self._features.reflexes.reflexes
         items = reflexes.report() if address is None else reflexes.of_address(address)
         return {"items": items, "libraries": reflexes.libraries()}
+
+    async def test_reflexes(
+        self, kind: str, address: str, headers: Mapping[str, str], body: bytes, user: str
+    ) -> ReflexTrial:
+        """Ask the reflexes of a kind about a message, which is not published. Raises Refused."""
+        return await self._features.reflexes.reflexes.trial(kind, address, headers, body, user)
 
     async def restart_library(self, name: str) -> bool:
         """Start another process of a library of reflexes. Returns False if it has none."""

@@ -103,8 +103,8 @@ EVERY_LOOK = bool(os.environ.get("EVERY_LOOK"))
 PICTURES = os.environ.get("PICTURES")
 THEMES: tuple[Theme, Theme] = ("light", "dark")
 WIDTHS_OF_LOADING = (PHONE, DESKTOP)
-#: files to download
-NO_PAGES = {"audit-export", "definitions-file", "reconciliation-report"}
+#: files to download, and what leads to a page that is visited
+NO_PAGES = {"audit-export", "definitions-file", "reconciliation-report", "reflex-test"}
 
 
 def places() -> Iterator[str]:

@@ -120,6 +120,20 @@ def known(directory: str) -> list[str]:
     return sorted(names)
 
 
+def functions_of(library: str, directory: str) -> list[str]:
+    """The public functions of a library in a directory, as its source has them; none if it cannot be read.
+    Nothing of it is run."""
+    path = _file(library, directory)
+    if path is None:
+        return []
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    defined = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node.name for node in tree.body if isinstance(node, defined) and not node.name.startswith("_")]
+
+
 def _missing(library: str, directory: str) -> str:
     names = known(directory)
     near = difflib.get_close_matches(library, names, n=1)

@@ -91,6 +91,7 @@ urlpatterns = [
     path("reflexes/remove", reflexes.RemoveReflex.as_view(), name="reflexes-remove"),
     path("reflexes/one", reflex_page.ReflexPage.as_view(), name="reflex"),
     path("reflexes/control", reflex_page.ControlPage.as_view(), name="reflex-control"),
+    path("reflexes/test", reflex_page.TrialPage.as_view(), name="reflex-test"),
     path("reflexes/restart", reflex_page.RestartPage.as_view(), name="reflex-restart"),
     path("channels/", channels.ChannelsPage.as_view(), name="channels"),
     path("cluster/", cluster.ClusterPage.as_view(), name="cluster"),

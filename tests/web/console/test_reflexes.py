@@ -57,6 +57,7 @@ class AnsweringNode:
         self.libraries: list[dict[str, Any]] = []
         self.asked: list[str | None] = []
         self.restarted: list[str] = []
+        self.tried: list[tuple[str, str, dict[str, str], bytes, str]] = []
         self.refusal: Refused | None = None
         self.stomp_port = 61613
         self.alerts = NO_ALERTS
@@ -71,6 +72,19 @@ class AnsweringNode:
             raise self.refusal
         self.asked.append(address)
         return {"items": self.known, "libraries": self.libraries}
+
+    async def test_reflexes(
+        self, kind: str, address: str, headers: dict[str, str], body: bytes, user: str
+    ) -> dict[str, Any]:
+        if self.refusal is not None:
+            raise self.refusal
+        self.tried.append((kind, address, headers, body, user))
+        step = {
+            "name": "slow", "library": "mom", "function": "limit_rate", "result": "refused",
+            "reason": "too fast", "failure": None, "headers": {"seen": "1"}, "messages": [], "marks": [],
+            "micros": 17,
+        }  # fmt: skip
+        return {"accepted": False, "reflex": "slow", "reason": "too fast", "headers": {}, "steps": [step]}
 
     async def restart_library(self, name: str) -> bool:
         self.restarted.append(name)
@@ -227,3 +241,34 @@ def test_a_destination_shows_the_reflexes_that_see_its_messages(
     assert "No reflex sees the messages" in page_of(inside, "/console/topics/one?name=t&tab=routing")
     client.force_login(john)
     assert "reflex" not in page_of(client, "/console/queues/one?name=orders.new&tab=routing").lower()
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_message_is_tried_on_the_page_of_a_reflex(inside: Client, node: AnsweringNode) -> None:
+    node.known = [a_status(event="new", service="orders")]
+    assert "type=new</textarea>" in page_of(inside, "/console/reflexes/one?name=slow")
+    form = {"kind": "arrival", "destination": "orders.new", "headers": "type=new", "body": "{}"}
+    page = inside.post("/console/reflexes/test?name=slow", form).content.decode()
+    assert node.tried == [("arrival", "/queue/orders.new", {"type": "new"}, b"{}", "admin")]
+    for text in (" refused</span>", "by slow: too fast", "<code>seen=1</code>", "17 µs", "\n{}</textarea>"):
+        assert text in page, text
+    wrong = inside.post("/console/reflexes/test?name=slow", {**form, "headers": "type"}).content.decode()
+    assert "type is not name=value" in wrong and len(node.tried) == 1
+    node.known, node.refusal = [], Refused("bad-destination", "no such place")
+    assert "no such place" in inside.post("/console/reflexes/test?name=slow", form).content.decode()
+    assert inside.get("/console/reflexes/test?name=slow").status_code == 302
+
+
+def test_the_form_offers_libraries_and_functions(inside: Client, settings: Any, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("def check_order(message): ...\ndef _helper(): ...\n")
+    settings.MOM = replace(settings.MOM, reflex_path=tmp_path)
+    page = page_of(inside, "/console/reflexes/add")
+    for option in (
+        'value="shop"',
+        'value="mom"',
+        'value="check_order">shop<',
+        'value="limit_rate">mom: refuses',
+    ):
+        assert option in page, option
+    assert "_helper" not in page
+    assert 'name="library" list="libraries"' in page

@@ -124,6 +124,7 @@ def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None
         "lost": [shown_cursor(each) for each in own if each["lost"]],
         "reported": datetime.fromisoformat(facts["reported"]),
         "reported_span": durations.since(facts["reported"]),
+        "started_span": durations.since(facts["started"]),
         "started": datetime.fromisoformat(facts["started"]),
         "settings": " · ".join(
             f"{name} {parameter_text(value)}" for name, value in sorted(facts["parameters"].items())

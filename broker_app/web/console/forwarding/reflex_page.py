@@ -22,11 +22,14 @@ from broker_app.web.console.base.resource_page import ResourceView, changes_of, 
 from broker_app.web.console.forwarding.reflex_status import (
     KINDS,
     NO_NODE,
+    TRIED,
     all_reflexes,
     shown_library,
     shown_options,
     shown_reflex,
+    shown_trial,
 )
+from broker_app.web.console.forwarding.reflex_trial import TrialForm, first_form, trial_of
 from broker_app.web.console.forwarding.reflexes import REFLEXES, page_of
 from broker_app.web.policy_sync import ask, node_of
 
@@ -39,6 +42,9 @@ class ReflexPage(ResourceView):
     subject = REFLEXES
 
     def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(request)
+
+    def show(self, request: HttpRequest, **more: object) -> HttpResponse:
         key = request.GET.get("name", "")
         found, unknown = all_reflexes(request)
         status = next((row for row in found["items"] if row["name"] == key), None) if found else None
@@ -60,8 +66,29 @@ class ReflexPage(ResourceView):
             "reflex": shown_reflex(status) if status else None,
             "library": shown_library(library) if library else None,
             "unknown": unknown,
+            "trial_form": first_form(declared) if declared["kind"] in TRIED else None,
+            **more,
         }
         return render(request, "console/reflex.html", context)
+
+
+class TrialPage(ReflexPage):
+    """Ask the reflexes about a message, and show each step."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return redirect(page_of(request.GET.get("name", "")))
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        kind = request.POST.get("kind", "")
+        form = TrialForm(request.POST)
+        if form.is_valid():
+            try:
+                trial = trial_of(request, kind if kind in TRIED else TRIED[0], form)
+            except Refused as refusal:
+                form.add_error(None, refusal.detail)
+            else:
+                return self.show(request, trial_form=form, trial=shown_trial(trial))
+        return self.show(request, trial_form=form)
 
 
 class ControlPage(ResourceView):

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base.refused import Refused
 from broker_app.reflex.declaration import ARRIVAL, CHANNEL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
-from broker_app.reflex.report import ReflexLibrary, ReflexStatus, ReflexStatusList
+from broker_app.reflex.report import ReflexLibrary, ReflexStatus, ReflexStatusList, ReflexTrial
 from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
@@ -35,6 +35,13 @@ KINDS: Final[Mapping[str, StrPromise]] = {
     DEREGISTRATION: _("deregistration"),
     SERVICE: _("local service"),
     CHANNEL: _("message channels"),
+}
+#: kinds of which a message can be tried
+TRIED: Final = (ARRIVAL, DELIVERY)
+_RESULTS: Final = {
+    "accepted": State(_("accepted"), "circle-check", "good"),
+    "refused": State(_("refused"), "circle-x", "bad"),
+    "not asked": State(_("not asked"), "circle", "quiet"),
 }
 NO_NODE: Final = _("This process only serves the console and does not know the status of reflexes.")
 
@@ -70,6 +77,12 @@ def shown_reflex(row: ReflexStatus) -> Shown:
 def shown_library(row: ReflexLibrary) -> Shown:
     """A library for a template."""
     return {**row, "state": _LIBRARIES[row["state"]]}
+
+
+def shown_trial(trial: ReflexTrial) -> Shown:
+    """A trial for a template."""
+    steps = [{**step, "state": _RESULTS[step["result"]]} for step in trial["steps"]]
+    return {**trial, "steps": steps, "state": _RESULTS["accepted" if trial["accepted"] else "refused"]}
 
 
 def shown_options(options: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -14,6 +15,8 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.reflex.declaration import ACCEPT, REFUSE
+from broker_app.reflex.libraries import library_loader
+from broker_app.reflex.shipped import table
 from broker_app.web.console.base.edit_page import AddPage, EditPage
 from broker_app.web.console.base.fields import CodeField
 from broker_app.web.console.base.list_page import ListPage
@@ -69,9 +72,15 @@ class ReflexForm(ResourceForm):
         label=_("Event"), help_text=_("pattern of the header type, such as order.*; * is everything")
     )
     library = forms.CharField(
-        label=_("Library"), help_text=_("mom, mom-schema, RE_LocalService, RE_LogService, or a plug-in")
+        label=_("Library"),
+        widget=forms.TextInput(attrs={"list": "libraries", "autocomplete": "off"}),
+        help_text=_("mom, mom-schema, RE_LocalService, RE_LogService, or a plug-in"),
     )
-    function = forms.CharField(label=_("Function"), help_text=_("name of the function in the library"))
+    function = forms.CharField(
+        label=_("Function"),
+        widget=forms.TextInput(attrs={"list": "functions", "autocomplete": "off"}),
+        help_text=_("name of the function in the library"),
+    )
     options = OptionsField(
         required=False, label=_("Options"), help_text=_("JSON object that the function receives")
     )
@@ -119,7 +128,25 @@ REFLEXES = ResourcePages(
         "comment": _("comment"),
     },
     list_template="console/reflexes.html",
+    edit_template="console/reflex_edit.html",
 )
+
+
+def choices() -> dict[str, object]:
+    """The libraries and functions that a form offers, for a template."""
+    directory = str(settings.MOM.reflex_path or "")
+    shipped = [
+        (function, f"{library}: {one.about}")
+        for library, functions in table.IN_BROKER.items()
+        for function, one in functions.items()
+    ]
+    libraries = sorted({*table.IN_BROKER, *library_loader.known(directory)})
+    own = [
+        (function, library)
+        for library in libraries
+        for function in library_loader.functions_of(library, directory)
+    ]
+    return {"libraries": libraries, "functions": [*shipped, *own]}
 
 
 class ReflexesPage(ListPage):
@@ -157,12 +184,18 @@ class ReflexesPage(ListPage):
 class AddReflex(AddPage):
     subject = REFLEXES
 
+    def page_context(self, request: HttpRequest) -> dict[str, object]:
+        return {**super().page_context(request), **choices()}
+
     def saved(self, form: ResourceForm) -> HttpResponse:
         return redirect(page_of(form.resource_key()))
 
 
 class EditReflex(EditPage):
     subject = REFLEXES
+
+    def page_context(self, request: HttpRequest) -> dict[str, object]:
+        return {**super().page_context(request), **choices()}
 
     def saved(self, form: ResourceForm) -> HttpResponse:
         return redirect(page_of(form.resource_key()))
