@@ -46,6 +46,8 @@ _STOP = """Shut a broker down: it accepts nothing more, finishes what it has acc
 
         mom --context REcallback broker stop REcallback
     """
+#: of which `mom stop` is another form
+STOP = _Order("stop", "/shutdown", "{name} stops", _STOP, asks=True, ends=True)
 _ORDERS = (
     _Order(
         "quiesce",
@@ -91,7 +93,7 @@ _ORDERS = (
     """,
         asks=True,
     ),
-    _Order("stop", "/shutdown", "{name} stops", _STOP, asks=True, ends=True),
+    STOP,
     _Order("shutdown", "/shutdown", "{name} stops", _STOP, asks=True, hidden=True, ends=True),
 )
 
@@ -108,23 +110,24 @@ def _add(order: _Order) -> None:
             yes: _Yes = False,
         ) -> None:
             more = {"no_failover": True} if no_failover else {}
-            _give(order, invocation.of(ctx), name, {"name": name, "reason": reason, **more}, yes=yes)
+            give(order, invocation.of(ctx), name, {"name": name, "reason": reason, **more}, yes=yes)
 
         return
 
     @app.command(order.command, help=order.help, hidden=order.hidden)
-    def give(ctx: typer.Context, name: _Name, reason: _WhyOption = "", yes: _Yes = False) -> None:
-        _give(order, invocation.of(ctx), name, {"name": name, "reason": reason}, yes=yes)
+    def give_plainly(ctx: typer.Context, name: _Name, reason: _WhyOption = "", yes: _Yes = False) -> None:
+        give(order, invocation.of(ctx), name, {"name": name, "reason": reason}, yes=yes)
 
 
-def _give(
+def give(
     order: _Order, given: invocation.Invocation, name: str, body: dict[str, object], *, yes: bool
 ) -> None:
+    """Give an order to the broker of a name, and print its answer. Asks first unless `yes`."""
     if order.asks and not yes:
         verb = "shut down" if order.path == "/shutdown" else order.command
         confirm(name, f"{verb} {name}", production=given.target().production)
     done = given.rest().call("POST", order.path, body)
-    given.output.done(order.answer.format(name=done["name"], connected=_connected(done)), done)
+    given.output.done(order.answer.format(name=done["name"], connected=connected(done)), done)
 
 
 for _one in _ORDERS:
@@ -146,7 +149,7 @@ def query(ctx: typer.Context) -> None:
             "state": found["state"],
             "quiesced": _ordered(found["quiesced"]),
             "paused": _ordered(found["paused"]),
-            "clients": _connected(found),
+            "clients": connected(found),
             "other addresses": ", ".join(found["other_addresses"]),
             "started at": found["started_at"],
             "restart": found["restart_refusal"] or "can be restarted",
@@ -157,7 +160,7 @@ def query(ctx: typer.Context) -> None:
 app.command("metrics")(metrics.of_broker)
 
 
-def _connected(found: Facts) -> str:
+def connected(found: Facts) -> str:
     """The numbers of clients by protocol."""
     clients = found.get("clients", {})
     counts = [f"{count} over {protocol.upper()}" for protocol, count in clients.items() if count]

@@ -34,6 +34,8 @@ _CONTROL = "Configure permissions, bridges, callbacks, alerts and settings"
 #: command → panel of the help, and its place: a module of this package and an attribute of it
 _COMMANDS = {
     "up": (_RUN, "up.up"),
+    "status": (_RUN, "running.status"),
+    "stop": (_RUN, "running.stop"),
     "doctor": (_RUN, "doctor.doctor"),
     "journal": (_RUN, "journals.commands.app"),
     "token": (_RUN, "tokens.app"),

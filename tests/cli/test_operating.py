@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -150,6 +151,27 @@ def test_top_lists_the_busiest_first_and_once_without_a_terminal(
     assert mom("top", "--sort", "colour").code == USAGE
     busiest_first = {row["name"]: row["state"] for row in mom("top", "-o", "json").json()}
     assert busiest_first["/queue/top.many"] == "no-consumer"
+
+
+def test_stop_ends_the_broker_that_commands_use(command_line: CommandLine, tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data")
+    broker.start()
+    try:
+        command_line.about(broker)
+        stopped = command_line("stop", "--reason", "new disks", "--yes")
+        assert (stopped.code, stopped.rows[0]) == (OK, ["name", "mom"])
+        poll(lambda: not broker.running)
+    finally:
+        broker.kill()
+
+
+def test_status_is_a_few_lines_and_whole_as_json(broker: BrokerProcess, mom: CommandLine) -> None:
+    broker.request("POST", "/api/v1/queues/status.shown/messages", b"x", content_type="text/plain")
+    shown = mom("status")
+    assert (shown.code, len(shown.rows)) == (OK, 7)
+    facts = dict(shown.rows)
+    assert facts["broker"].startswith("mom (") and facts["state"].startswith("OPERATING, for ")
+    assert {"name", "node", "firing"} <= mom("status", "-o", "json").json().keys()
 
 
 def test_top_at_a_terminal_has_totals_and_obeys_keys(broker: BrokerProcess, mom: CommandLine) -> None:

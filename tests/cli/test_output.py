@@ -1,6 +1,7 @@
 """Formats of what commands print."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -47,6 +48,27 @@ def test_a_narrow_table_breaks_no_word(
     assert set(written.out.split()) <= known and "n" * 30 in written.out
     assert all(len(line) <= 80 for line in written.out.splitlines())
     assert "hidden for lack of width: " in written.err and "paused" in written.err
+
+
+def test_times_are_ages_and_states_have_colours_at_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    rows = [
+        {"name": "a", "state": "failing", "since": (now - timedelta(hours=3, seconds=2)).isoformat()},
+        {"name": "failing", "state": "running", "since": (now + timedelta(days=2, minutes=1)).isoformat()},
+    ]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    Output(None).rows(("name", "state", "since"), rows)
+    shown = capsys.readouterr().out
+    for text in ("\x1b[31mfailing", "\x1b[32mrunning", "3 h ago", "in 2 d"):
+        assert text in shown, text
+    assert "\x1b[31mfailing" not in shown.splitlines()[2], "only states have colours"
+    Output("tsv").rows(("name", "since"), rows)
+    assert rows[0]["since"] in capsys.readouterr().out
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:

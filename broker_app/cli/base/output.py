@@ -6,7 +6,10 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
+
+from broker_app.base import durations
 
 TABLE, TSV, JSON, YAML, NDJSON, ID = "table", "tsv", "json", "yaml", "ndjson", "id"
 FORMATS = (TABLE, TSV, JSON, YAML, NDJSON, ID)
@@ -18,6 +21,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _LONG_WORD = 24
 #: blanks between the columns of a table
 _GAP = 2
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+#: columns whose words have a colour, and the colours
+_STATES = frozenset(("state", "health", "severity", "result", "outcome"))
+_TONES = {
+    **dict.fromkeys(("accepted", "active", "flowing", "good", "running"), "green"),
+    **dict.fromkeys(("degraded", "growing", "no-consumer", "retrying", "warn", "warning"), "yellow"),
+    **dict.fromkeys(("at-limit", "critical", "failed", "failing", "refused", "stalled"), "red"),
+    **dict.fromkeys(("acknowledged", "disabled", "idle", "off", "paused", "silenced", "standby"), "dim"),
+}
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 
 
@@ -110,6 +122,8 @@ class Output:
         from rich.text import Text
 
         console = Console()
+        if self.brief:
+            rows = [{name: _aged(value) for name, value in row.items()} for row in rows]
         widths = _fitting(columns, rows, console.width)
         table = Table(box=None, show_header=self._header, header_style="bold", pad_edge=False)
         for name in widths:
@@ -121,7 +135,7 @@ class Output:
                 overflow="fold" if name == columns[0] else "ellipsis",
             )
         for row in rows:
-            table.add_row(*[Text(_cell(row.get(name))) for name in widths])
+            table.add_row(*[Text(_cell(row.get(name)), style=_style(name, row.get(name))) for name in widths])
         console.print(table)
         if len(widths) < len(columns):
             hidden = ", ".join(name for name in columns if name not in widths)
@@ -147,6 +161,21 @@ def _fitting(columns: Sequence[str], rows: Sequence[Row], width: int) -> dict[st
         widths[name] = least[name] + more
         left -= more
     return widths
+
+
+def _aged(value: Any) -> Any:
+    """A time as its age, or as how far it is ahead; all else as it is."""
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        return value
+    past_s = (datetime.now(UTC) - datetime.fromisoformat(value)).total_seconds()
+    return f"{durations.in_words(past_s)} ago" if past_s >= 0 else f"in {durations.in_words(-past_s)}"
+
+
+def _style(column: str, value: Any) -> str:
+    """The colour of a state, by its first word; other columns have none."""
+    if column not in _STATES or not isinstance(value, str):
+        return ""
+    return _TONES.get(value.partition(" ")[0].rstrip(","), "")
 
 
 def _yaml(value: Any) -> str:
