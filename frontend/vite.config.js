@@ -7,6 +7,8 @@ import { defineConfig } from "vite";
 const compressed = {
   name: "compressed",
   closeBundle() {
+    // It takes seconds, and what is rebuilt at each change is read from this machine.
+    if (this.meta.watchMode) return;
     const served = "../static/console";
     for (const path of readdirSync(served, { recursive: true }).map((name) => join(served, name))) {
       if (!/\.(js|css|svg)$/.test(path) || statSync(path).size < 300) continue;
