@@ -19,7 +19,12 @@ LANGUAGES = sorted(path.name for path in LOCALES.iterdir() if path.is_dir())
 # One sentence, or the sentence for one and that for many.
 Text = str | tuple[str, str]
 
-_PYTHON = ("broker_app/web", "broker_app/telemetry/alerts", "mom_site")
+_PYTHON = (
+    "broker_app/web",
+    "broker_app/telemetry/alerts",
+    "broker_app/features/callbacks/webhooks",
+    "mom_site",
+)
 _MARKS = dict.fromkeys(("gettext", "gettext_lazy", "_", "ngettext", "ngettext_lazy"))
 
 # Django makes of `{% translate "Queue" %}` a call `gettext(u'Queue')`, and of everything else noise.

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from broker_app.base import durations
 from broker_app.cli.base.failures import USAGE, Failure
 from broker_app.features.bridge.remote import DESIRED_STATES, PROTOCOLS
-from broker_app.features.callbacks.webhooks.callback import CONTENTS, MODES
-from broker_app.features.callbacks.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
+from broker_app.features.callbacks.webhooks.callback import MEMBERS, Member
 
 _seconds = durations.seconds
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -43,6 +42,14 @@ def _truth(text: str) -> bool:
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _of_member(name: str, member: Member, default: object) -> Field:
+    if member.choices:
+        return Field(f"one of {', '.join(member.choices)}. {member.about}")
+    if isinstance(default, bool):
+        return Field(member.about, _truth)
+    return Field(member.about, _seconds if name.endswith("_s") else int)
 
 
 def _secret(field: str) -> Callable[[str], str]:
@@ -178,7 +185,6 @@ CALLBACKS = ResourceType(
         "queue": Field("queue whose messages are pushed; or a topic"),
         "topic": Field("topic, or a pattern; a durable subscription keeps its messages"),
         "selector": Field("condition on headers, such as color = 'red'"),
-        "mode": Field(f"one of {', '.join(MODES)}: messages are pushed, or their arrival is"),
         "owner": Field("user with whose rights it receives; default: you"),
         "secret": Field(
             "@FILE with whsec_…, which signs requests; default: one is made and shown once", _secret("secret")
@@ -187,12 +193,7 @@ CALLBACKS = ResourceType(
             "@FILE with the header of that name, or @- for standard input", _secret("authorization")
         ),
         "headers": Field("JSON object of further headers", _object),
-        "content": Field(f"content mode of CloudEvents: one of {', '.join(CONTENTS)}"),
-        "max_in_flight": Field("pushes without an answer, at most", int),
-        "timeout_s": Field("seconds for a complete answer", _seconds),
-        "retry_s": Field("seconds before the first retry of a message; then twice as long", _seconds),
-        "max_retry_s": Field("longest time between two retries", _seconds),
-        "desired": Field(f"one of {', '.join(DESIRED_OF_CALLBACKS)}; see `mom callback pause`"),
+        **{name: _of_member(name, *member) for name, member in MEMBERS.items()},
         "comment": Field("free text"),
     },
     "Configure, show, test and control callbacks, which POST messages to URLs.",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from broker_app.features.bridge.remote import DESIRED_STATES
-from broker_app.features.callbacks.webhooks.callback import CONTENTS, MODES
-from broker_app.features.callbacks.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
+from broker_app.features.callbacks.webhooks.callback import MEMBERS, Member
 from broker_app.features.notifications.target import MOST_TARGETS
 from broker_app.net.rest.openapi.schemas import (
     PAGING,
@@ -55,9 +54,14 @@ def _seconds(name: str) -> _Json:
     return {"type": "number", "minimum": least, "maximum": most, "default": DEFAULTS[name]}
 
 
-def _time_of_callback(name: str) -> _Json:
-    least, most = callbacks.TIMES[name]
-    return {"type": "number", "minimum": least, "maximum": most, "default": callbacks.DEFAULTS[name]}
+def _of_member(member: Member, default: Any) -> _Json:
+    about: _Json = {"default": default, "description": member.about}
+    if member.choices:
+        return {"enum": list(member.choices), **about}
+    if isinstance(default, bool):
+        return {**_TRUTH, **about}
+    kind = "integer" if isinstance(default, int) else "number"
+    return {"type": kind, "minimum": member.least, "maximum": member.most, **about}
 
 
 _PORTS: Final = ", ".join(f"{name} {port}" for name, port in PORTS.items())
@@ -148,24 +152,13 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
             "description": "a topic, or a pattern; a durable subscription belongs to the callback",
         },
         "selector": {**SELECTOR_TEXT, "default": ""},
-        "mode": {
-            "enum": list(MODES), "default": "deliver",
-            "description": "deliver: messages are taken and pushed; notify: their arrival is reported",
-        },
-        "content": {"enum": list(CONTENTS), "default": "binary", "description": "mode of CloudEvents"},
         "headers": {
             "type": "object",
             "additionalProperties": {"type": "string", "maxLength": callbacks.MAX_HEADER},
             "maxProperties": callbacks.MAX_HEADERS,
             "description": "further headers of requests; for credentials there is authorization",
         },
-        "max_in_flight": {
-            **whole(1, callbacks.MAX_IN_FLIGHT, 5), "description": "pushes without an answer, at most",
-        },
-        "timeout_s": {**_time_of_callback("timeout_s"), "description": "for a complete answer"},
-        "retry_s": {**_time_of_callback("retry_s"), "description": "before the first retry"},
-        "max_retry_s": {**_time_of_callback("max_retry_s"), "description": "longest time between retries"},
-        "desired": {"enum": list(DESIRED_OF_CALLBACKS), "default": "running"},
+        **{name: _of_member(*member) for name, member in MEMBERS.items()},
         "comment": _COMMENT,
     },
     "reflexes": {

@@ -17,7 +17,7 @@ from broker_app.base import roles
 from broker_app.base.refused import Refused
 from broker_app.core.destination import has_wildcard, is_forwarded, is_reserved, parse
 from broker_app.core.selectors import compiler
-from broker_app.features.callbacks.webhooks.callback import CONTENTS, DESIRED_STATES, MODES, NOTIFY, Callback
+from broker_app.features.callbacks.webhooks.callback import MEMBERS, NOTIFY, Callback
 from broker_app.features.callbacks.webhooks.signature import key_of, new_secret
 from broker_app.web.auth.encryption import Unreadable, resealed, seal, unseal
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields
@@ -27,9 +27,6 @@ MOST: Final = 1_000
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: how long a replaced secret signs, too
 ROTATION: Final = timedelta(hours=24)
-#: seconds: (least, most)
-TIMES: Final = {"timeout_s": (0.1, 120.0), "retry_s": (0.01, 3_600.0), "max_retry_s": (0.01, 86_400.0)}
-MAX_IN_FLIGHT: Final = 100
 MAX_URL: Final = 2_000
 #: headers that are added to requests: how many, and the length of a value
 MAX_HEADERS, MAX_HEADER = 20, 1_000
@@ -46,7 +43,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 _FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
     "url": str,
-    **{name: (int, float) if name in TIMES else type(value) for name, value in DEFAULTS.items()},
+    **{name: (int, float) if isinstance(value, float) else type(value) for name, value in DEFAULTS.items()},
 }
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 #: headers that a request has anyway, or that would change its meaning
@@ -83,15 +80,14 @@ class Callbacks(ResourceType):
                 "a callback's name has 1 to 64 letters, digits, and .-_ , and begins with a letter or digit"
             )
         check_fields(spec, _FIELDS)
-        for name, (least, most) in {**TIMES, "max_in_flight": (1, MAX_IN_FLIGHT)}.items():
-            if not least <= spec[name] <= most:
-                raise ValidationError({name: f"must be between {least:g} and {most:g}"})
+        for name, (member, _default) in MEMBERS.items():
+            if member.choices and spec[name] not in member.choices:
+                raise ValidationError({name: f"must be one of {', '.join(member.choices)}"})
+            if member.most and not member.least <= spec[name] <= member.most:
+                raise ValidationError({name: f"must be between {member.least:g} and {member.most:g}"})
         for name, longest in _LENGTHS.items():
             if len(spec[name]) > longest:
                 raise ValidationError({name: f"has more than {longest} characters"})
-        for name, known in (("mode", MODES), ("content", CONTENTS), ("desired", DESIRED_STATES)):
-            if spec[name] not in known:
-                raise ValidationError({name: f"must be one of {', '.join(known)}"})
         if spec["max_retry_s"] < spec["retry_s"]:
             raise ValidationError({"max_retry_s": "must not be shorter than retry_s"})
         if not spec["owner"]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from broker_app.core.destination import QUEUE, TOPIC
 
@@ -16,6 +17,27 @@ DELIVER, NOTIFY = MODES = ("deliver", "notify")
 BINARY, STRUCTURED = CONTENTS = ("binary", "structured")
 #: the beginning of the names of durable subscriptions that belong to callbacks
 SUBSCRIPTION_PREFIX: Final = "$callback."
+LONGEST_TIMEOUT_S: Final = 120.0
+
+
+class Member(NamedTuple):
+    """A member of the spec of a callback that is a number, or one of some words: check, schema of the API,
+    command line and form of the console follow from it. `about` and `label` are translated by the console."""
+
+    label: str
+    about: str
+    least: float = 0
+    most: float = 0
+    choices: tuple[str, ...] = ()
+
+
+def _member(default: Any, label: str, about: str, **rule: Any) -> Any:
+    return field(default=default, metadata={"member": Member(label, about, **rule)})
+
+
+def _(text: str) -> str:
+    """Mark a text that the console translates."""
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +57,38 @@ class Callback:
     queue: str = ""
     topic: str = ""
     selector: str = ""
-    mode: str = DELIVER
-    content: str = BINARY
+    mode: str = _member(
+        DELIVER,
+        _("Mode"),
+        _("deliver: messages are taken and pushed; notify: their arrival is reported, and they stay"),
+        choices=MODES,
+    )
+    content: str = _member(
+        BINARY,
+        _("Content mode"),
+        _("of CloudEvents: attributes in headers, or attributes and message in one JSON object"),
+        choices=CONTENTS,
+    )
     headers: tuple[tuple[str, str], ...] = ()
-    max_in_flight: int = 5
-    timeout_s: float = 15.0
-    retry_s: float = 5.0
-    max_retry_s: float = 3600.0
-    desired: str = RUNNING
+    max_in_flight: int = _member(
+        5, _("In flight"), _("pushes that may have no answer at the same time"), least=1, most=100
+    )
+    timeout_s: float = _member(
+        15.0, _("Timeout"), _("seconds for a complete answer"), least=0.1, most=LONGEST_TIMEOUT_S
+    )
+    retry_s: float = _member(
+        5.0,
+        _("First retry"),
+        _("seconds before the first retry of a message; then twice as long"),
+        least=0.01,
+        most=3_600.0,
+    )
+    max_retry_s: float = _member(
+        3600.0, _("Longest retry"), _("most seconds between two retries"), least=0.01, most=86_400.0
+    )
+    desired: str = _member(
+        RUNNING, _("Desired state"), _("paused: nothing is pushed, and messages wait"), choices=DESIRED_STATES
+    )
     secret: str = field(default="", repr=False)
     former_secret: str = field(default="", repr=False)
     former_until: float = 0.0
@@ -81,4 +127,8 @@ _OF_CONSUMER: Final = ("owner", "queue", "topic", "selector", "mode", "max_in_fl
 _NOT_IN_SPEC: Final = {
     "name", "headers", "secret", "former_secret", "former_until", "authorization", "config_error",
 }  # fmt: skip
+#: by name, and the default of each
+MEMBERS: Final[Mapping[str, tuple[Member, Any]]] = MappingProxyType(
+    {one.name: (one.metadata["member"], one.default) for one in fields(Callback) if one.metadata}
+)
 _IN_SPEC: Final = frozenset(one.name for one in fields(Callback)) - _NOT_IN_SPEC

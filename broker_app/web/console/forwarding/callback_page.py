@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
 from broker_app.base.refused import Refused
-from broker_app.features.callbacks.webhooks.callback import PAUSED, RUNNING
+from broker_app.features.callbacks.webhooks.callback import LONGEST_TIMEOUT_S, PAUSED, RUNNING
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.models import Entry
 from broker_app.net.operator_audit import RETRIED, TESTED
@@ -29,10 +29,10 @@ from broker_app.web.console.forwarding.callback_status import (
 )
 from broker_app.web.console.forwarding.callbacks import CALLBACKS, page_of, shown_once
 from broker_app.web.policy_sync import ask, node_of
-from broker_app.web.resource_types.callbacks import TIMES, address_of
+from broker_app.web.resource_types.callbacks import address_of
 
 #: seconds for which a test waits for the node, which waits for the receiver
-_TEST_S = TIMES["timeout_s"][1] + 5
+_TEST_S = LONGEST_TIMEOUT_S + 5
 _DESIRED = {"pause": PAUSED, "resume": RUNNING}
 
 

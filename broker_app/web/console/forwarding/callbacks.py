@@ -11,10 +11,11 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_lazy as translated
 from django.views.decorators.debug import sensitive_variables
 
 from broker_app.base.roles import CALLBACK
-from broker_app.features.callbacks.webhooks.callback import CONTENTS, DESIRED_STATES, MODES
+from broker_app.features.callbacks.webhooks.callback import MEMBERS, Member
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.web.actions import Edit
 from broker_app.web.console.base.edit_page import AddPage, EditPage
@@ -46,6 +47,11 @@ class HeadersField(LinesField):
         return found
 
 
+#: fields of the form before and after the others
+_FIRST = ("name", "url", "queue", "topic", "selector", "mode", "owner", "secret", "authorization", "headers")
+_LAST = ("comment", "version", "reason")
+
+
 class CallbackForm(ResourceForm):
     kind = "callbacks"
     hidden = frozenset({"secret", "authorization"})
@@ -65,13 +71,6 @@ class CallbackForm(ResourceForm):
     selector = forms.CharField(
         label=_("Selector"), required=False, help_text=_("condition on headers, such as color = 'red'")
     )
-    mode = forms.ChoiceField(
-        label=_("Mode"),
-        choices=[(name, name) for name in MODES],
-        help_text=_(
-            "deliver: messages are taken and pushed; notify: their arrival is reported, and they stay"
-        ),
-    )
     owner = forms.CharField(label=_("Owner"), help_text=_("user with whose rights it receives messages"))
     secret = forms.CharField(
         label=_("Secret"),
@@ -87,21 +86,22 @@ class CallbackForm(ResourceForm):
         help_text=_("header of that name, such as Bearer …; empty keeps the current one. It is never shown."),
     )
     headers = HeadersField(label=_("Headers"), help_text=_("further headers, one per line as Name: value"))
-    content = forms.ChoiceField(
-        label=_("Content mode"),
-        choices=[(name, name) for name in CONTENTS],
-        help_text=_("of CloudEvents: attributes in headers, or attributes and message in one JSON object"),
-    )
-    max_in_flight = forms.IntegerField(
-        label=_("In flight"), help_text=_("pushes that may have no answer at the same time")
-    )
-    timeout_s = forms.FloatField(label=_("Timeout"), help_text=_("seconds for a complete answer"))
-    retry_s = forms.FloatField(
-        label=_("First retry"), help_text=_("seconds before the first retry of a message; then twice as long")
-    )
-    max_retry_s = forms.FloatField(label=_("Longest retry"), help_text=_("most seconds between two retries"))
-    desired = forms.ChoiceField(label=_("Desired state"), choices=[(name, name) for name in DESIRED_STATES])
     comment = forms.CharField(label=_("Comment"), required=False, widget=forms.Textarea(attrs={"rows": 2}))
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        for name, (member, default) in MEMBERS.items():
+            self.fields[name] = _field(member, default)
+        self.order_fields([*_FIRST, *(name for name in self.fields if name not in _LAST), *_LAST])
+
+
+def _field(member: Member, default: object) -> forms.Field:
+    about: dict[str, Any] = {"label": translated(member.label), "help_text": translated(member.about)}
+    if member.choices:
+        return forms.ChoiceField(choices=[(name, name) for name in member.choices], **about)
+    if isinstance(default, bool):
+        return forms.BooleanField(required=False, **about)
+    return forms.IntegerField(**about) if isinstance(default, int) else forms.FloatField(**about)
 
 
 class NewCallbackForm(CallbackForm):
