@@ -21,7 +21,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app.base import cluster_addresses, durations, name_filter, removed_settings, roles, units
+from broker_app.base import (
+    cluster_addresses,
+    durations,
+    mail_server,
+    name_filter,
+    removed_settings,
+    roles,
+    units,
+)
 from broker_app.base.setting_groups import TITLES
 from broker_app.base.shipped_files import REFLEX_FILES
 from broker_app.base.suggestions import suggestion
@@ -386,15 +394,13 @@ class Config:
     console_url: str | None = _setting(
         None, "address of the console, for links in notifications", pattern=r"https?://\S+"
     )
-    smtp_host: str | None = _setting(None, "SMTP server for alert mails; empty: no mail")
-    smtp_port: int = _setting(25, "port of the SMTP server", least=1, most=65535)
-    smtp_tls: str = _setting(
-        "none",
-        "encryption of the connection to the SMTP server",
-        choices=("none", "starttls", "tls"),
+    smtp: str | None = _setting(
+        None,
+        "mail server of alerts: smtp://USER:PASSWORD@HOST:PORT, or smtp+starttls:// or smtps:// for an encrypted "
+        "connection; without it, no mail",
+        secret=True,
+        public=True,
     )
-    smtp_user: str | None = _setting(None, "user name at the SMTP server")
-    smtp_password: str | None = _setting(None, "password at the SMTP server", secret=True)
     smtp_from: str = _setting("mom@localhost", "sender address of alert mails", pattern=r"[^\s@]+@[^\s@]+")
     # callbacks
     webhook_allow: tuple[str, ...] = _setting(
@@ -559,7 +565,12 @@ def load(
             wrong += _add_central(central(values["cluster_url"]), values, sources, of_central)
     except ConfigError as error:
         wrong.append(str(error))
-    contradictions = (*roles.faults(values), *cluster_addresses.faults(values), *_filter_faults(values))
+    contradictions = (
+        *roles.faults(values),
+        *cluster_addresses.faults(values),
+        *mail_server.faults(values),
+        *_filter_faults(values),
+    )
     wrong += [f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in contradictions]
     if wrong:
         raise ConfigError("\n".join(wrong))

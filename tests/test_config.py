@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_app import config
-from broker_app.base import roles
+from broker_app.base import mail_server, roles
 from broker_app.base.removed_settings import REMOVED_SETTINGS
 from broker_app.base.setting_groups import TITLES
 from broker_app.base.shipped_files import REFLEX_FILES
@@ -56,6 +56,27 @@ def test_a_setting_of_a_former_version_is_refused_with_what_replaces_it(tmp_path
 
 def test_no_setting_is_among_those_of_former_versions() -> None:
     assert not {one.name for one in config.settings()} & REMOVED_SETTINGS.keys()
+
+
+@pytest.mark.parametrize(
+    ("address", "server"),
+    [
+        ("smtp://mail.example", ("mail.example", 25, "smtp", "", "")),
+        ("smtp+starttls://ops@mail.example", ("mail.example", 587, "smtp+starttls", "ops", "")),
+        ("smtps://ops:p%40ss@[::1]:1465", ("::1", 1465, "smtps", "ops", "p@ss")),
+    ],
+)
+def test_the_address_of_the_mail_server_has_its_login(
+    address: str, server: tuple[str, int, str, str, str]
+) -> None:
+    assert mail_server.parse(config.load({"MOM_SMTP": address}).smtp or "") == server
+
+
+@pytest.mark.parametrize(
+    "address", ["mail.example", "smtp://", "smtp://a:x@mail:99999", "http://mail", "smtp://m/x"]
+)
+def test_a_wrong_address_of_the_mail_server_is_refused_without_its_password(address: str) -> None:
+    assert refusal(MOM_SMTP=address).startswith("MOM_SMTP: the address of the mail server ")
 
 
 def test_kinds_of_messages_share_the_memory_for_them() -> None:

@@ -7,6 +7,9 @@ from types import MappingProxyType
 from typing import Final
 
 _BUDGET: Final = "it is a share of memory_bytes now; set that"
+_MAIL: Final = (
+    "set smtp, the address of the server: smtp://USER:PASSWORD@HOST:PORT, smtp+starttls:// or smtps://"
+)
 _SMASH: Final = "set smash_reload to true for both of what follow_files and reload_bridges changed"
 
 #: by name, how to do without it
@@ -29,6 +32,7 @@ REMOVED_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "pipeline_retention_s": "a cursor that is not reported for 7 days keeps nothing; set "
         "pipeline_retention_bytes for less, or remove the cursor",
         "ping": "WebSockets are pinged at twice the time of heartbeat_ms; set that",
+        **dict.fromkeys(("smtp_host", "smtp_port", "smtp_tls", "smtp_user", "smtp_password"), _MAIL),
         "follow_files": _SMASH,
         "reload_bridges": _SMASH,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.base import mail_server
 from broker_app.base.reply_types import Facts
 from broker_app.config import Config
 from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target, TargetTests
@@ -36,14 +37,8 @@ class SystemEvents:
         self._publisher = publisher
         self.notifications = RetryQueue(self._deliver, self._gave_up)
         self.target_tests = TargetTests(self._deliver, config.name, config.console_url)
-        self._mailer = Mailer(
-            config.smtp_host,
-            config.smtp_port,
-            config.smtp_tls,
-            config.smtp_user,
-            config.smtp_password,
-            config.smtp_from,
-        )
+        server = mail_server.parse(config.smtp) if config.smtp is not None else None
+        self._mailer = Mailer(server, config.smtp_from)
 
     def connection(self, event: str, session: StompSession) -> None:
         """Publish that a connection was opened or closed."""

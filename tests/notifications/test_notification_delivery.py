@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.mail_server import MailServer
 from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope
 from broker_app.features.notifications import (
@@ -166,7 +167,7 @@ async def test_an_answer_before_the_final_one_is_passed_over() -> None:
 
 async def test_mail_contains_the_alert_and_a_link() -> None:
     async with Mail().running() as mail:
-        post = Mailer("127.0.0.1", mail.port, sender="mom@b1.example")
+        post = Mailer(MailServer("127.0.0.1", mail.port), sender="mom@b1.example")
         await deliver(Target.of("mailto:ops@example.org"), TOLD, Queues(), post)
     letter = mail.letters[0]
     assert "From: mom@b1.example\r\nTo: ops@example.org\r\n" in letter
@@ -179,8 +180,8 @@ async def test_a_mail_server_that_refuses_or_is_not_configured_is_reported() -> 
     async with Mail().running() as mail:
         mail.refuses = "ops@"
         with pytest.raises(OSError, match="no such person"):
-            await deliver(target, TOLD, Queues(), Mailer("127.0.0.1", mail.port))
-    with pytest.raises(ValueError, match="smtp-host"):
+            await deliver(target, TOLD, Queues(), Mailer(MailServer("127.0.0.1", mail.port)))
+    with pytest.raises(ValueError, match="setting smtp names"):
         await deliver(target, TOLD, Queues(), Mailer())
 
 
@@ -203,7 +204,7 @@ async def test_a_test_sends_each_target_one_message_and_shows_its_answer() -> No
     async with Web().running() as web, Mail().running() as mail:
         web.answers = [b"HTTP/1.1 503 Later\r\n\r\n"]
         mail.refuses = "nobody@"
-        mailer = Mailer("127.0.0.1", mail.port)
+        mailer = Mailer(MailServer("127.0.0.1", mail.port))
         tests = TargetTests(
             lambda target, told: deliver(target, told, queues, mailer), "b1", "https://mom/console/"
         )

@@ -57,7 +57,7 @@ async def test_targets_of_notifications_are_tested_and_the_audit_log_has_it(rest
         ("queue:ops", True),
         ("mailto:ops@example.org", False),
     ]
-    assert "smtp-host" in tested[1]["detail"]
+    assert "setting smtp names" in tested[1]["detail"]
     stored = (await rest.alice.get("/queues/ops/messages")).json()["items"]
     assert [message["body"]["event"] for message in stored] == ["test"]
     done = [(action.action, action.kind, action.key, action.facts["ok"]) for action in rest.actions.take()]

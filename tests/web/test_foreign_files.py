@@ -98,11 +98,11 @@ def test_all_faults_are_listed_at_once_and_nothing_is_written(
     key, secret = _file(tmp_path / "key"), _file(tmp_path / "password", "hidden")
     for path in (key, secret):
         path.chmod(0o666)
-    monkeypatch.setenv("MOM_SMTP_PASSWORD_FILE", str(secret))
+    monkeypatch.setenv("MOM_SMTP_FILE", str(secret))
     with pytest.raises(CommandError) as refused:
         start(monkeypatch, tmp_path, secret_key_file=key)
     assert f"MOM_SECRET_KEY_FILE: {key} belongs" in str(refused.value)
-    assert f"MOM_SMTP_PASSWORD_FILE: {secret} belongs" in str(refused.value)
+    assert f"MOM_SMTP_FILE: {secret} belongs" in str(refused.value)
     assert not (tmp_path / "data").exists()
     assert not started
 

@@ -10,47 +10,45 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from typing import Final
 
+from broker_app.base.mail_server import STARTTLS, TLS, MailServer
+
 #: seconds for each step of an SMTP session
 TIMEOUT_S: Final = 15.0
-NO_TLS, STARTTLS, TLS = "none", "starttls", "tls"
 
 
 @dataclass(frozen=True, slots=True)
 class Mailer:
-    """The SMTP server and the sender. Without a host nothing can be sent."""
+    """The SMTP server and the sender. Without a server nothing can be sent."""
 
-    host: str | None = None
-    port: int = 25
-    security: str = NO_TLS
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    server: MailServer | None = field(default=None, repr=False)
     sender: str = "mom@localhost"
 
     async def send(self, to: str, subject: str, text: str) -> None:
         """Raises OSError or ValueError with a sentence if it was not accepted."""
-        if self.host is None:
-            raise ValueError("no mail server is configured; the setting smtp-host names one")
+        if self.server is None:
+            raise ValueError("no mail server is configured; the setting smtp names one")
         message = EmailMessage()
         message["From"], message["To"] = self.sender, to
         message["Subject"] = " ".join(subject.split())[:200]
         message["Date"], message["Message-ID"] = formatdate(), make_msgid(domain="mom.invalid")
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(text)
-        await asyncio.to_thread(self._send, message)
+        await asyncio.to_thread(_send, self.server, message)
 
-    def _send(self, message: EmailMessage) -> None:
-        assert self.host is not None
-        context = ssl.create_default_context()
-        try:
-            with (
-                smtplib.SMTP_SSL(self.host, self.port, timeout=TIMEOUT_S, context=context)
-                if self.security == TLS
-                else smtplib.SMTP(self.host, self.port, timeout=TIMEOUT_S)
-            ) as server:
-                if self.security == STARTTLS:
-                    server.starttls(context=context)
-                if self.user is not None:
-                    server.login(self.user, self.password or "")
-                server.send_message(message)
-        except smtplib.SMTPException as error:
-            raise OSError(f"the mail server {self.host} refuses: {error}") from error
+
+def _send(server: MailServer, message: EmailMessage) -> None:
+    context = ssl.create_default_context()
+    at = (server.host, server.port)
+    try:
+        with (
+            smtplib.SMTP_SSL(*at, timeout=TIMEOUT_S, context=context)
+            if server.security == TLS
+            else smtplib.SMTP(*at, timeout=TIMEOUT_S)
+        ) as session:
+            if server.security == STARTTLS:
+                session.starttls(context=context)
+            if server.user:
+                session.login(server.user, server.password)
+            session.send_message(message)
+    except smtplib.SMTPException as error:
+        raise OSError(f"the mail server {server.host} refuses: {error}") from error
