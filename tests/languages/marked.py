@@ -21,7 +21,7 @@ Text = str | tuple[str, str]
 
 _PYTHON = (
     "broker_app/web",
-    "broker_app/telemetry/alerts",
+    "broker_app/telemetry",
     "broker_app/features/callbacks/webhooks",
     "mom_site",
 )

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
+from broker_app.base.marked import mark as _
 from broker_app.core.destination import is_forwarded
 from broker_app.telemetry import component_health
 from broker_app.telemetry.alerts.condition import CRITICAL, Condition, Violation, declare
@@ -33,11 +34,6 @@ _PAGES: Final = {
     "bridge": "bridges/one",
     "pipeline": "pipelines/one",
 }
-
-
-def _(text: str) -> str:
-    """Mark a text that the console translates."""
-    return text
 
 
 # -------------------------------------------------------------------------- pages

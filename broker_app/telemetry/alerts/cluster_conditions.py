@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from broker_app.base.marked import mark as _
 from broker_app.base.reply_types import Facts
 from broker_app.base.times import milliseconds
 from broker_app.telemetry.alerts.condition import CRITICAL, Condition, Violation, declare
@@ -21,11 +22,6 @@ TABLE: Final[dict[str, Condition]] = {}
 TAKEOVER_S: Final = 600.0
 #: the state of a member that is suspect (`MemberReport`)
 SUSPECT_STATE: Final = "UNKNOWN"
-
-
-def _(text: str) -> str:
-    """Mark a text that the console translates."""
-    return text
 
 
 def _cluster(alert: Alert) -> str:

@@ -24,7 +24,7 @@ from broker_app.telemetry.event_log import (
     LoggedEvent,
 )
 from broker_app.web.console.base.frame import AdministratorsPage
-from broker_app.web.console.forwarding.bridge_status import EVENT_LABELS
+from broker_app.web.console.base.labels import label_of_event
 from broker_app.web.console.forwarding.callbacks import page_of
 from broker_app.web.console.forwarding.reflexes import page_of as page_of_reflex
 from broker_app.web.policy_sync import node_of
@@ -99,7 +99,7 @@ def _row(event: LoggedEvent) -> dict[str, object]:
         STORE: reverse("console:alerts"),
         BROKER: reverse("console:settings"),
     }.get(event.kind, reverse("console:files"))
-    label = EVENT_LABELS.get(event.event, event.event)
+    label = label_of_event(event.event)
     return {
         "time": datetime.fromtimestamp(event.at_s, UTC),
         "event": event,

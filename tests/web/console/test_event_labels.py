@@ -8,7 +8,8 @@ from pathlib import Path
 from django.utils.translation import override
 
 from broker_app.reflex.reflexes import FAILED, RECOVERED
-from broker_app.web.console.forwarding.bridge_status import EVENT_LABELS
+from broker_app.telemetry.events import EVENTS
+from broker_app.web.console.base.labels import label_of_event
 from broker_app.web.files.reloads import APPLIED, REFUSED, UNCHANGED
 
 SOURCES = Path(__file__).parents[3] / "broker_app"
@@ -30,10 +31,10 @@ def noted() -> set[str]:
 def test_events_of_mirrors_files_and_reflexes_have_labels() -> None:
     events = {*noted(), APPLIED, REFUSED, UNCHANGED, FAILED, RECOVERED}
     assert "took over" in events
-    assert events <= EVENT_LABELS.keys()
+    assert events <= EVENTS.keys()
 
 
 def test_the_labels_of_mirrors_and_files_are_translated() -> None:
     with override("de"):
-        assert str(EVENT_LABELS["took over"]) == "hat \u00fcbernommen"
-        assert str(EVENT_LABELS["applied"]) == "angewendet"
+        assert str(label_of_event("took over")) == "hat \u00fcbernommen"
+        assert str(label_of_event("applied")) == "angewendet"

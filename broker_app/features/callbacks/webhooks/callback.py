@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from broker_app.base.marked import mark as _
 from broker_app.core.destination import QUEUE, TOPIC
 
 #: the desired states of a callback
@@ -33,11 +34,6 @@ class Member(NamedTuple):
 
 def _member(default: Any, label: str, about: str, **rule: Any) -> Any:
     return field(default=default, metadata={"member": Member(label, about, **rule)})
-
-
-def _(text: str) -> str:
-    """Mark a text that the console translates."""
-    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
-"""Labels of resource types and of their changes."""
+"""Labels of resource types, of their changes, and of events."""
 
 from __future__ import annotations
 
 from django.utils.functional import Promise
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext as translated
 from django.utils.translation import gettext_lazy
 
+from broker_app.telemetry.events import EVENTS
 from broker_app.web.resource_types import RESOURCE_TYPES
 
 _ONES: dict[str, str | Promise] = {
@@ -46,3 +48,8 @@ def was_done(what: str, action: str) -> str:
         "removed": _("%(what)s was removed."),
     }
     return sentence[action] % {"what": what}
+
+
+def label_of_event(event: str) -> str:
+    """The label of an event of the event log, or of a bridge; the event itself if it is of a later broker."""
+    return translated(EVENTS[event]) if event in EVENTS else event

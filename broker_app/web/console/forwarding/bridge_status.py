@@ -19,6 +19,7 @@ from broker_app.net.rest.features.bridge_status import (
     ForwardingStatus,
 )
 from broker_app.web.console.base.health import State, health_badge
+from broker_app.web.console.base.labels import label_of_event
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.console.forwarding.verdicts import verdict_of_bridge
 from broker_app.web.policy_sync import ask, node_of
@@ -29,33 +30,6 @@ if TYPE_CHECKING:
 
 #: states that say more than the health of a bridge
 _STATES: Final = {"suspended": _("idle"), "connecting": _("connecting"), "retrying": _("retrying")}
-#: labels of events of bridges, flows, alerts, callbacks, reflexes, mirrors, clusters and files
-EVENT_LABELS: Final = {
-    "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
-    "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
-    "resumed": _("resumed"), "draining": _("draining"), "started": _("started"),
-    "suspended": _("suspended"), "refused": _("refused"), "stalled": _("stalled"),
-    "dead_lettered": _("dead-lettered"),
-    "gap": _("gap"), "recovered": _("recovered"), "fired": _("fired"), "ended": _("ended"),
-    "acknowledged": _("acknowledged"), "silenced": _("silenced"),
-    "verified": _("URL verified"), "unverified": _("URL not verified"),
-    "breaker opened": _("breaker opened"), "breaker closed": _("breaker closed"),
-    "subscription replaced": _("subscription replaced"), "subscription deleted": _("subscription deleted"),
-    "subscription kept": _("subscription kept"),
-    "not delivered": _("not delivered"),
-    "took over": _("took over"), "drained": _("drained"), "active without main": _("active without main"),
-    "mirror joined": _("mirror joined"), "mirror left": _("mirror left"),
-    "settings differ": _("settings differ"),
-    "setting changed": _("setting changed"), "setting not changed": _("setting not changed"),
-    "link up": _("link up"), "link down": _("link down"), "link refused": _("link refused"),
-    "rebalancing begun": _("rebalancing begun"), "rebalancing ended": _("rebalancing ended"),
-    "keeper away": _("keeper away"), "keeper back": _("keeper back"),
-    "not applied": _("not applied"), "not deleted": _("not deleted"), "not changed yet": _("not changed yet"),
-    "nearly full": _("nearly full"), "has space again": _("has space again"),
-    "quiesced": _("quiesced"), "unquiesced": _("unquiesced"), "quiesce complete": _("quiesce complete"),
-    "restarts": _("restarts"), "shuts down": _("shuts down"),
-    "applied": _("applied"), "unchanged": _("unchanged"),
-}  # fmt: skip
 #: states of a flow that is not paused
 _FLOWS: Final = {
     "running": State(_("running"), "circle-check", "good"),
@@ -142,7 +116,7 @@ def shown_events(events: Sequence[BridgeEvent]) -> list[Shown]:
     return [
         {
             **event,
-            "event": EVENT_LABELS.get(event["event"], event["event"]),
+            "event": label_of_event(event["event"]),
             "at": datetime.fromisoformat(event["at"]),
             "tone": "bad" if event["code"] else "quiet",
             "icon": "circle-x" if event["code"] else "circle",
