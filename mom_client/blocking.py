@@ -20,7 +20,8 @@ from typing import Any, Self, TypeVar
 
 from . import channels as asynchronous_channels
 from . import client as asynchronous
-from .channels import Channel, Handler, Part
+from .channel_parts import Part
+from .channels import Channel, Handler
 from .errors import ClientError
 from .events import ConnectionEvent, ExceptionListener, Listener
 from .message import Message

@@ -59,6 +59,11 @@ class Calls:
         wanted = self.outcomes["answered"] + more
         await until(lambda: self.outcomes["answered"] >= wanted, 30)
 
+    async def answered_by(self, name: str) -> None:
+        """Wait until a handler has got one more call."""
+        before = self.by_handler[name]
+        await until(lambda: self.by_handler[name] > before, 30)
+
     async def make(self, channel: ch.Channel, stop: asyncio.Event) -> None:
         """Make one call after the other, until `stop`."""
         while not stop.is_set():

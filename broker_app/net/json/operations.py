@@ -11,11 +11,11 @@ from typing import Annotated, Final, get_args
 import msgspec
 
 from broker_app.core.selectors.compiler import MAX_LENGTH
-from broker_app.features.channels.content import MAX_PARTS
 from broker_app.net.http.refusals import unknown
 from broker_app.net.http.requests import decode
 from broker_app.net.rest.connections.services import OriginRequest
 from broker_app.net.rest.messages.parts import Part
+from mom_client.channel_parts import MAX_PARTS
 
 #: what a subscription brings: messages, or notifications of them
 DELIVER, NOTIFY = "deliver", "notify"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from broker_app.features.channels.content import MAX_PARTS
 from broker_app.features.channels.requests import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS
 from broker_app.net.rest.openapi.operations import (
     AFTER,
@@ -23,6 +22,7 @@ from broker_app.net.rest.openapi.schemas import (
     ref,
     whole,
 )
+from mom_client.channel_parts import MAX_PARTS
 
 _COUNTS: Json = {"type": "object", "additionalProperties": COUNT}
 SCHEMAS: Json = {
