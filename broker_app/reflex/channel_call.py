@@ -86,7 +86,7 @@ class ChannelCall(NamedTuple):
 
 
 class Handled(NamedTuple):
-    """What a handler has sent on its channel, and the exception that it raised in the end, if it did."""
+    """The end of a call: the channel with what was sent on it, and the exception that was raised, if any."""
 
     channel: ResponseChannel
     error: Exception | None

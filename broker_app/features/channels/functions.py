@@ -55,7 +55,7 @@ class FunctionHandler:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes another call: its library has not failed, and not too much waits for it."""
+        """True while it takes another call: its library has not failed, and not too much waits for it."""
         if self._number >= MOST_CALLS or self._bytes >= _MOST_BYTES:
             return False
         return not self._step.client.breaker.is_open
@@ -117,7 +117,7 @@ class FunctionHandler:
         self._step.statistics.note(self._step.declaration, reason)
 
     def _content(self, body: bytes, lengths: str | None) -> Content:
-        """What a function has sent. Raises Refused."""
+        """The content that a function has sent. Raises Refused."""
         if len(body) > self._most_bytes:
             raise Refused(INVALID, f"it has {len(body):,} bytes; a message has at most {self._most_bytes:,}")
         return checked(body, lengths)

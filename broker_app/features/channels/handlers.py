@@ -25,7 +25,7 @@ _MOST_LATE: Final = 10_000
 
 
 class Handler(Protocol):
-    """What takes the calls from applications: a subscription of a client, or a function in the broker."""
+    """The taker of calls from applications: a subscription of a client, or a function in the broker."""
 
     @property
     def peer(self) -> Peer | None:
@@ -33,7 +33,7 @@ class Handler(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes another call now."""
+        """True while it takes another call."""
 
     def call(self, id: str, site: str, content: Content, *, multiple: bool) -> None:
         """Take a call from a site. `id` is empty for a message; `multiple` is whether the answer may have

@@ -27,7 +27,7 @@ _PATIENCE: Final = 2
 
 
 class Standing(NamedTuple):
-    """Whether this broker serves clients, and whether there are handlers at it, and at other members."""
+    """The state of this broker: it serves clients or not; there are handlers at it, or at other members."""
 
     serves: bool = False
     has_handlers: bool = False
