@@ -20,10 +20,12 @@ UNKNOWN = (ch.DB_TIMEOUT, ch.DB_REP_UNAVAIL, ch.DB_NOSERVER)
 async def environment(
     broker: BrokerProcess, handler: ch.Handler | None = None, *, uri: str = "", site: str | None = None
 ) -> ch.Environment:
-    """An environment at a broker, or at those of a failover URI, which has started."""
+    """An environment at a broker, or at those of a failover URI, which has started. At one broker it stays:
+    elsewhere it would belong to another site."""
     env = await mom_client.environment(
         uri or f"stomp://127.0.0.1:{broker.stomp_port}",
         site=site,
+        reconnect=bool(uri),
         login=broker.user,
         passcode=broker.password,
     )
