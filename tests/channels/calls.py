@@ -23,9 +23,8 @@ async def environment(
     """An environment at a broker, or at those of a failover URI, which has started. At one broker it stays:
     elsewhere it would belong to another site."""
     env = await mom_client.environment(
-        uri or f"stomp://127.0.0.1:{broker.stomp_port}",
+        uri or f"static:(stomp://127.0.0.1:{broker.stomp_port})",
         site=site,
-        reconnect=bool(uri),
         login=broker.user,
         passcode=broker.password,
     )
