@@ -1,4 +1,4 @@
-"""The lease of the master of message channels, in a store of files."""
+"""The lease of the master of message channels: who has it, and when it goes to another member."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 
 from broker_app.features.enhanced_cluster.mastership import Mastership, Standing, store_name
 from broker_app.journal.stores.directory.store import FileStore
+from broker_app.storage.factory import store_at
 from tests.support.clock import Clock
 from tests.support.polling import poll
+from tests.support.stores import STORES
 
 SERVES = Standing(serves=True)
 WITH_HANDLERS = Standing(serves=True, has_handlers=True)
@@ -115,3 +117,27 @@ def test_a_master_without_handlers_or_clients_gives_way_to_one_that_has_them(
     b2.look()
     b1.look()
     assert (b1.master, b2.master) == ("b2", "b2")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("store", sorted(STORES))
+def test_each_store_passes_the_lease_from_one_member_to_another(store: str) -> None:
+    with STORES[store]() as stores:
+        both = [
+            Mastership(partial(store_at, stores.url(), store_name("shop")), name, LONG_S)
+            for name in ("b1", "b2")
+        ]
+        b1, b2 = both
+        b1.standing = b2.standing = WITH_HANDLERS
+        b1.look()
+        b2.look()
+        assert [one.master for one in both] == ["b1", "b1"]
+        b1.standing = Standing()
+        for one in (b1, b2, b1):  # the first gives it back, and sees at once who has it
+            one.look()
+        assert [one.master for one in both] == ["b2", "b2"]
+        b2.close()
+        b1.standing = WITH_HANDLERS
+        b1.look()
+        assert b1.master == "b1"
+        b1.close()
