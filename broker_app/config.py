@@ -25,9 +25,9 @@ from broker_app.base import (
     cluster_addresses,
     durations,
     mail_server,
-    name_filter,
     removed_settings,
     roles,
+    transport_connectors,
     units,
 )
 from broker_app.base.setting_groups import TITLES
@@ -282,6 +282,10 @@ class Config:
     update_cluster_filter: str = _setting(
         "",
         "names of brokers whose addresses are sent to clients: regular expressions, by comma; empty: all",
+    )
+    transport_connector: str = _setting(
+        "",
+        "these four for clients of one listener (stomp, stomp+tls, ws or wss) where they differ, by blank: stomp+tls?updateClusterClients=true&updateClusterFilter=A.*",
     )
 
     # console sign-in through an OpenID Connect provider, in addition to passwords
@@ -569,20 +573,13 @@ def load(
         *roles.faults(values),
         *cluster_addresses.faults(values),
         *mail_server.faults(values),
-        *_filter_faults(values),
+        *transport_connectors.faults(values),
     )
     wrong += [f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in contradictions]
     if wrong:
         raise ConfigError("\n".join(wrong))
     values = {**roles.defaults(values.get("role", roles.MAIN)), **values}
     return Config(**values, sources=MappingProxyType(sources), central=MappingProxyType(of_central))
-
-
-def _filter_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    try:
-        name_filter.parse(values.get("update_cluster_filter") or "")
-    except ValueError as error:
-        yield "update_cluster_filter", str(error)
 
 
 def _add_central(

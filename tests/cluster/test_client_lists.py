@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from broker_app.base import name_filter
+from broker_app.base.transport_connectors import ListSettings, by_listener, faults
 from broker_app.features.cluster.clients.client_lists import ClientLists
 from broker_app.features.cluster.clients.rebalance_plan import plan
 
@@ -13,7 +16,8 @@ A, B, C = ("stomp://a:1",), ("stomp://b:1", "ws://b:2"), ("stomp://c:1",)
 
 def lists(filter_text: str = "", *, on_remove: bool = False) -> tuple[ClientLists, list[tuple[str, ...]]]:
     published: list[tuple[str, ...]] = []
-    made = ClientLists(A, name_filter.parse(filter_text), on_remove=on_remove, published=published.append)
+    settings = ListSettings(True, on_remove, False, filter_text)
+    made = ClientLists(A, settings, published=lambda lists: published.append(lists.uris))
     return made, published
 
 
@@ -82,3 +86,35 @@ def test_after_all_have_moved_each_broker_has_its_share(counts: tuple[int, ...])
             after[target] += number
     assert sum(after.values()) == sum(counts)
     assert max(after.values()) - min(after.values()) <= 2
+
+
+GENERAL = ListSettings(True, False, False, "")
+
+
+def test_a_listener_has_the_settings_of_its_connector_and_the_general_ones_otherwise() -> None:
+    text = (
+        "stomp+tls?updateClusterFilter=A.*,B%20x&rebalanceClusterClients=true ws?updateClusterClients=false"
+    )
+    assert by_listener(text, GENERAL) == {
+        "stomp": GENERAL,
+        "stomp+tls": ListSettings(True, False, True, "A.*,B x"),
+        "ws": ListSettings(False, False, False, ""),
+        "wss": GENERAL,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("openwire?updateClusterClients=true", "'openwire' is no listener .* stomp, stomp.tls, ws, wss"),
+        ("ws?updateClusterClient=true", "no attribute 'updateClusterClient'.*updateClusterClients"),
+        ("ws?updateClusterClients=yes", "it must be true or false"),
+        ("ws?updateClusterFilter=[A", "position 1"),
+        ("ws?updateClusterClients=true ws", "ws is there twice"),
+    ],
+)
+def test_a_connector_that_cannot_be_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        by_listener(text, GENERAL)
+    ((setting, fault),) = faults({"transport_connector": text})
+    assert setting == "transport_connector" and re.search(reason, fault)

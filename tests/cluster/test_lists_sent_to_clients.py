@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import mom_client
 from tests.cluster.conftest import SECRET
 from tests.cluster.test_failover_of_clients import linked
 from tests.cluster.test_messages_across_brokers import take
@@ -23,7 +24,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "update_cluster_clients_on_remove": True,
         "update_cluster_filter": "A.*,B.*",
     },
-    "B7": {"update_cluster_clients": True, "update_cluster_filter": "*A*"},
+    "B7": {
+        "update_cluster_clients": True,
+        "update_cluster_filter": "*A*",
+        "transport_connector": "ws?updateClusterFilter=C.*&updateClusterClientsOnRemove=true",
+    },
     "C3": {"rebalance_cluster_clients": True},
 }
 
@@ -98,3 +103,32 @@ async def test_a_broker_that_leaves_is_removed_only_where_that_is_wanted(
         async with late.subscribe("/topic/$mom.failover", ack="auto") as messages:
             (message,) = await take(messages, 1, ack=False)
             assert names_of(brokers, json.loads(message.body)) == ["B7", "A1"]
+
+
+async def test_clients_of_two_listeners_are_sent_the_lists_of_theirs(brokers: dict[str, NodeProcess]) -> None:
+    b7, c3 = brokers["B7"], brokers["C3"]
+    await becomes(lambda: linked(b7), 2)
+
+    def connect(address: str) -> mom_client.Client:
+        return mom_client.connect(address, login=b7.user, passcode=b7.password)
+
+    async with b7.stomp() as plain, connect(f"ws://{b7.host}:{b7.port}/ws") as websocket:
+        assert names_of(brokers, plain.server["mom-failover"].split(",")) == ["A1", "B7"]
+        assert names_of(brokers, websocket.server["mom-failover"].split(",")) == ["C3", "B7"]
+        topic = "/topic/$mom.failover"
+        async with (
+            plain.subscribe(topic, ack="auto") as to_plain,
+            websocket.subscribe(topic, ack="auto") as to_ws,
+        ):
+            c3.kill()
+            (message,) = await take(to_ws, 1, ack=False)
+            assert names_of(brokers, json.loads(message.body)) == ["B7"]
+            with pytest.raises(mom_client.Timeout):
+                await to_plain.get(timeout_s=0)
+        async with b7.rest() as http:
+            report = (await http.get("/cluster/lists")).json()
+            clients = (await http.get("/cluster/clients")).json()["items"]
+        assert [(one["listener"], one["filter"]) for one in report["listeners"]] == [("ws", "C.*")]
+        assert names_of(brokers, report["listeners"][0]["uris"]) == ["B7"]
+        assert report["behind"] == 0 and len(clients) == 2
+    c3.start()

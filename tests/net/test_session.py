@@ -77,7 +77,7 @@ class Stage:
         self.access: Any = SimpleNamespace(check=lambda *what: None, is_admin=lambda identity: False)
         self.ids = MessageIds(1)
         self.client_events = ClientEvents(lambda: self.now)
-        self.failover_uris: Callable[[], Sequence[str]] = list
+        self.failover_uris: Callable[[str], Sequence[str]] = lambda listener: []
         self.registrar: Registrar = OpenRegistrar()
         self.seed_shares = SeedShares()
         #: for what is sent to sites only

@@ -55,6 +55,15 @@ def lists(ctx: typer.Context) -> None:
         f"list {found['version']}: {found['behind']} of {found['clients']} clients do not have it"
     )
     given.output.rows(_VERSIONS, [{**one, "uris": " ".join(one["uris"])} for one in found["versions"]])
+    for one in found["listeners"]:
+        given.output.say(
+            f"clients of {one['listener']} have settings of their own (transport_connector): "
+            + (
+                f"list {one['version']}: {' '.join(one['uris'])}"
+                if one["updates"]
+                else "they are sent no list"
+            )
+        )
 
 
 def rebalance(

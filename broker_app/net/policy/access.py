@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from broker_app.base.refused import Refused
+from broker_app.base.transport_connectors import listener_of
 from broker_app.core import client_address
 from broker_app.core.destination import (
     QUEUE,
@@ -30,7 +31,7 @@ from broker_app.net.policy.policy import ADMINISTER, READ_JOURNAL, READ_METRICS,
 from broker_app.net.policy.principal import Principal
 from broker_app.net.policy.system_topics import is_of_broker, is_open
 from broker_app.rules.decision import Decision
-from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND, Event
+from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND, WEBSOCKET, Event
 from mom_client.storeandforward import PREFIX
 
 _VERBS = {
@@ -58,6 +59,11 @@ class ConnectionInfo(NamedTuple):
     address: str | None = None
     tls: bool = False
     client: str | None = None
+
+    @property
+    def listener(self) -> str:
+        """The listener to which the client has connected, by the scheme of its address."""
+        return listener_of(websocket=self.protocol == WEBSOCKET, tls=self.tls)
 
     @classmethod
     def of_scope(cls, protocol: str, scope: MutableMapping[str, Any], *, behind_tls: bool) -> ConnectionInfo:

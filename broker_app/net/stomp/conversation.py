@@ -113,8 +113,8 @@ class Sessions(Protocol):
     requests: EngineClient
     #: the WebSocket of the broker; without a host it is that of the client's connection. Empty if not known
     websocket_url: str
-    #: returns the addresses of all brokers that can serve the client; none where the journal is not shared
-    failover_uris: Callable[[], Sequence[str]]
+    #: returns the addresses of all brokers that can serve clients of a listener; none where no other can
+    failover_uris: Callable[[str], Sequence[str]]
 
     @property
     def full(self) -> bool: ...

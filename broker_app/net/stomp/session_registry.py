@@ -117,7 +117,7 @@ class SessionRegistry:
         #: of sessions that have ended
         self._bytes_gone = (0, 0)
         logins.present = self.identities
-        self.failover_uris: Callable[[], Sequence[str]] = tuple
+        self.failover_uris: Callable[[str], Sequence[str]] = lambda listener: ()
         #: decides which services may register
         self.registrar: Registrar = OpenRegistrar()
         self.websocket_url = ""

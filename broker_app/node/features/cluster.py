@@ -125,8 +125,11 @@ class ClusterFeature(Feature):
         return consoles(self._cluster) if self._cluster is not None else []
 
     def uris(self) -> Sequence[str]:
-        """The addresses that clients may go to; none for a broker in no cluster."""
-        return self._parts.sessions.failover_uris() if self._cluster is not None else ()
+        """The addresses that clients of HTTP may go to; none for a broker in no cluster."""
+        if self._cluster is None:
+            return ()
+        schemes = [uri.partition(":")[0] for uri in self._cluster.client_uris]
+        return self._parts.sessions.failover_uris("wss" if "wss" in schemes else "ws")
 
     def endpoints(self) -> Handlers:
         """`/cluster`, its clients and its change record."""

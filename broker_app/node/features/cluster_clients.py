@@ -12,12 +12,14 @@ from typing import Final
 
 from broker_app.base import name_filter
 from broker_app.base.refused import Refused
+from broker_app.base.transport_connectors import ListSettings, by_listener
 from broker_app.config import Config
 from broker_app.core.message import Envelope
 from broker_app.core.model import Subscription
 from broker_app.features.cluster.clients.client_lists import ClientLists
 from broker_app.features.cluster.clients.client_reports import (
     ClientReport,
+    ListenerLists,
     ListsReport,
     RebalanceReport,
     Rebalancing,
@@ -43,13 +45,21 @@ def list_message(content: object) -> tuple[Envelope, bytes]:
     return Envelope(FAILOVER, _HEADERS, persistent=False), json.dumps(content).encode()
 
 
-def is_updating(config: Config) -> bool:
-    """Return whether clients are sent lists: those of an enhanced cluster always are."""
-    return config.update_cluster_clients or config.cluster_id is not None
+def general_settings(config: Config) -> ListSettings:
+    """The settings of listeners that have none of their own: clients of an enhanced cluster are
+    always sent lists."""
+    is_enhanced = config.cluster_id is not None
+    return ListSettings(
+        updates=config.update_cluster_clients or is_enhanced,
+        on_remove=config.update_cluster_clients_on_remove or is_enhanced,
+        rebalances=config.rebalance_cluster_clients,
+        filter=config.update_cluster_filter,
+    )
 
 
 class ClusterClients:
-    """Keeps the list of brokers up to date, and moves clients to a broker that has joined."""
+    """Keeps the lists of brokers up to date, and moves clients to a broker that has joined. Listeners with the
+    same settings share a list."""
 
     def __init__(
         self,
@@ -63,16 +73,24 @@ class ClusterClients:
         self._cluster = cluster
         self._registry = registry
         self._publisher = publisher
-        accepted = name_filter.parse(config.update_cluster_filter)
-        self._warnings = list(_warnings(config, accepted))
+        general = general_settings(config)
+        settings = by_listener(config.transport_connector, general)
+        self._warnings = list(
+            dict.fromkeys(
+                warning
+                for listener, one in {"": general, **settings}.items()
+                for warning in _warnings(one, "" if one == general else f"{listener}: ")
+            )
+        )
         for warning in self._warnings:
             log.warning("%s", warning)
-        self._lists = ClientLists(
-            cluster.client_uris,
-            accepted,
-            on_remove=config.update_cluster_clients_on_remove or config.cluster_id is not None,
-            published=self._publish,
-        )
+        made = {
+            one: ClientLists(cluster.client_uris, one, published=self._publish)
+            for one in dict.fromkeys((general, *settings.values()))
+        }
+        self._general = made[general]
+        self._lists = {listener: made[one] for listener, one in settings.items()}
+        self._all = list(made.values())
         #: the version of the list that each client was sent last
         self._told: dict[StompSession, int] = {}
         #: those that have logged in just before a list was published, and do not listen to it yet
@@ -80,13 +98,13 @@ class ClusterClients:
         self._rebalancer = Rebalancer(
             config.name,
             registry.sessions,
-            self._lists,
+            self._lists_of,
+            self._is_offered,
             cluster.clients,
             ask=self._ask,
             note=lambda event, detail: events.note(CLUSTER, config.name, event, detail=detail),
         )
-        if is_updating(config):
-            registry.failover_uris = lambda: self._lists.uris
+        registry.failover_uris = self._uris
         registry.listeners.add(self._on_session)
         cluster.listeners.add(self._on_link)
 
@@ -94,17 +112,23 @@ class ClusterClients:
 
     def lists(self) -> ListsReport:
         """The lists that clients are sent."""
-        config, present = self._config, self._lists.version
+        present = self._general
+        settings = present.settings
         return ListsReport(
-            version=present,
-            updates=is_updating(config),
-            updates_on_remove=config.update_cluster_clients_on_remove or config.cluster_id is not None,
-            rebalances=config.rebalance_cluster_clients,
-            filter=config.update_cluster_filter,
+            version=present.version,
+            updates=settings.updates,
+            updates_on_remove=settings.on_remove,
+            rebalances=settings.rebalances,
+            filter=settings.filter,
             warnings=self._warnings,
             clients=len(self._told),
-            behind=sum(version < present for version in self._told.values()),
-            versions=self._lists.versions,
+            behind=sum(version < self._lists_of(one).version for one, version in self._told.items()),
+            versions=present.versions,
+            listeners=[
+                _of_listener(listener, lists)
+                for listener, lists in self._lists.items()
+                if lists is not present
+            ],
         )
 
     def clients(self) -> Iterator[ClientReport]:
@@ -128,7 +152,7 @@ class ClusterClients:
     def rebalance(self, user: str) -> Rebalancing | None:
         """Ask this broker's surplus of clients to go to others, by an order; returns None if it has none.
         Raises Refused."""
-        if not is_updating(self._config):
+        if not self._is_updating:
             raise Refused(
                 "conflict",
                 "clients are not sent the addresses of other brokers: set update_cluster_clients "
@@ -138,21 +162,42 @@ class ClusterClients:
 
     # ------------------------------------------------------------------ what happens
 
+    @property
+    def _is_updating(self) -> bool:
+        """True if clients of any listener are sent lists."""
+        return any(lists.settings.updates for lists in self._all)
+
+    def _lists_of(self, session: StompSession) -> ClientLists:
+        """The list of a client, by its listener."""
+        return self._lists[session.conversation.transport.connection_info.listener]
+
+    def _uris(self, listener: str) -> Sequence[str]:
+        """The list that a client of a listener is sent when it logs in."""
+        lists = self._lists[listener]
+        return lists.uris if lists.settings.updates else ()
+
     def _on_link(self, event: str, broker: str, reason: str) -> None:
-        if not is_updating(self._config):
-            return
-        if event == "up":
-            is_offered = self._lists.joined(broker, self._cluster.uris().get(broker, ()))
-            if is_offered and self._config.rebalance_cluster_clients:
-                begin = partial(self._rebalancer.begin, f"{broker} joined")
+        uris = self._cluster.uris().get(broker, ())
+        updating = [lists for lists in self._all if lists.settings.updates]
+        if event == "down":
+            for lists in updating:
+                lists.left(broker)
+        elif event == "up":
+            offering = [lists for lists in updating if lists.joined(broker, uris)]
+            moving = [lists for lists in offering if lists.settings.rebalances]
+            if moving:
+                begin = partial(self._rebalancer.begin, f"{broker} joined", moving)
                 asyncio.get_running_loop().call_later(_SETTLE_S, begin)
-        elif event == "down":
-            self._lists.left(broker)
+
+    def _is_offered(self, broker: str) -> bool:
+        """Return whether a broker is on any list."""
+        return any(lists.uris_of(broker) for lists in self._all)
 
     def _on_session(self, event: str, session: StompSession) -> None:
         if event == OPENED_EVENT:
             # CONNECTED, which comes next, has the list.
-            self._told[session] = self._lists.version if is_updating(self._config) else 0
+            lists = self._lists_of(session)
+            self._told[session] = lists.version if lists.settings.updates else 0
         else:
             self._told.pop(session, None)
             self._late.pop(session, None)
@@ -165,39 +210,65 @@ class ClusterClients:
         for session in list(self._late):
             subscription = list_subscription(session)
             if subscription is not None:
-                self._publisher.deliver(subscription, [list_message(list(self._lists.uris))])
-                self._told[session] = self._lists.version
+                lists = self._lists_of(session)
+                self._publisher.deliver(subscription, [list_message(list(lists.uris))])
+                self._told[session] = lists.version
             if subscription is not None or session.since_s < latest:
                 del self._late[session]
 
-    def _publish(self, uris: Sequence[str]) -> None:
-        self._publisher.publish([list_message(list(uris))])
+    def _publish(self, lists: ClientLists) -> None:
+        """Send a list to the clients that it is for: to all subscribers at once where that is all clients."""
+        message = list_message(list(lists.uris))
+        is_of_all = len(self._all) == 1
+        if is_of_all:
+            self._publisher.publish([message])
         latest = time.time() - _SUBSCRIBES_S
         for session in self._told:
-            if list_subscription(session) is not None:
-                self._told[session] = self._lists.version
+            if not is_of_all and self._lists_of(session) is not lists:
+                continue
+            subscription = list_subscription(session)
+            if subscription is not None:
+                if not is_of_all:
+                    self._publisher.deliver(subscription, [message])
+                self._told[session] = lists.version
             elif session.since_s > latest:
                 self._late[session] = None
 
-    def _ask(self, subscription: Subscription, address: str) -> None:
-        order = {"uris": list(self._lists.uris), "rebalance": True, "to": address}
+    def _ask(self, session: StompSession, subscription: Subscription, address: str) -> None:
+        order = {"uris": list(self._lists_of(session).uris), "rebalance": True, "to": address}
         self._publisher.deliver(subscription, [list_message(order)])
 
 
-def _warnings(config: Config, accepted: name_filter.NameFilter) -> Iterator[str]:
-    """Settings that have another effect than it seems, in sentences."""
-    for glob in accepted.globs:
+def _of_listener(listener: str, lists: ClientLists) -> ListenerLists:
+    settings = lists.settings
+    return ListenerLists(
+        listener=listener,
+        version=lists.version,
+        updates=settings.updates,
+        updates_on_remove=settings.on_remove,
+        rebalances=settings.rebalances,
+        filter=settings.filter,
+        uris=list(lists.uris),
+    )
+
+
+def _warnings(settings: ListSettings, where: str) -> Iterator[str]:
+    """Settings that have another effect than it seems, in sentences; `where` begins each."""
+    for glob in name_filter.parse(settings.filter).globs:
         yield (
-            f"update_cluster_filter: {glob} is no regular expression, and was taken for a wildcard that "
-            "matches names which contain it; write .*A.* for that"
+            f"{where}update_cluster_filter: {glob} is no regular expression, and was taken for a wildcard "
+            "that matches names which contain it; write .*A.* for that"
         )
-    if config.rebalance_cluster_clients and not is_updating(config):
-        yield (
-            "rebalance_cluster_clients alone has no effect: set update_cluster_clients as well, so that "
-            "clients are sent the addresses of other brokers"
-        )
-    if config.update_cluster_clients_on_remove and not is_updating(config):
-        yield (
-            "update_cluster_clients_on_remove alone has no effect: set update_cluster_clients as well, so "
-            "that clients are sent the addresses of other brokers"
-        )
+    alone = (
+        ("rebalance_cluster_clients", settings.rebalances),
+        (
+            "update_cluster_clients_on_remove",
+            settings.on_remove,
+        ),
+    )
+    for name, is_set in alone:
+        if is_set and not settings.updates:
+            yield (
+                f"{where}{name} alone has no effect: set update_cluster_clients as well, so that clients are "
+                "sent the addresses of other brokers"
+            )

@@ -40,7 +40,7 @@ class MirrorFeature(Feature):
         self._notices: MirrorNotices | None = None
         if shared is not None:
             mirror = shared.mirror
-            parts.sessions.failover_uris = lambda: mirror.failover_uris
+            parts.sessions.failover_uris = lambda listener: mirror.failover_uris
             own = mirror.addresses.uris
             parts.state.other_addresses = lambda: [uri for uri in mirror.failover_uris if uri not in own]
             self._notices = MirrorNotices(mirror, parts.events, parts.publisher)

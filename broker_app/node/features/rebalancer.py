@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker_app.base.refused import Refused
@@ -55,8 +55,10 @@ class Choice(NamedTuple):
 class Rebalancer:
     """Asks clients to go.
 
-    - `sessions` are those of all clients, oldest first; `counts` returns how many clients others have;
-    - `ask` asks the client of a subscription to go to an address;
+    - `sessions` are those of all clients, oldest first, `lists_of` the list that each is sent; `is_offered`
+      returns whether a broker is on any list;
+    - `counts` returns how many clients others have;
+    - `ask` asks a client, by its subscription to the list, to go to an address;
     - `note` takes what happens, and details.
     """
 
@@ -64,16 +66,18 @@ class Rebalancer:
         self,
         name: str,
         sessions: Mapping[StompSession, None],
-        lists: ClientLists,
+        lists_of: Callable[[StompSession], ClientLists],
+        is_offered: Callable[[str], bool],
         counts: Callable[[], Mapping[str, int]],
         *,
-        ask: Callable[[Subscription, str], None],
+        ask: Callable[[StompSession, Subscription, str], None],
         note: Callable[[str, str], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._name = name
         self._sessions = sessions
-        self._lists = lists
+        self._lists_of = lists_of
+        self._is_offered = is_offered
         self._counts = counts
         self._ask = ask
         self._note = note
@@ -82,11 +86,14 @@ class Rebalancer:
         self._asked: dict[StompSession, _Asked] = {}
         self._declined: set[StompSession] = set()
         self._running: Rebalancing | None = None
+        #: the lists whose clients are moved; None: all clients
+        self._only: Collection[ClientLists] | None = None
         self._history: deque[Rebalancing] = deque(maxlen=_KEPT)
 
-    def begin(self, cause: str) -> Rebalancing | None:
-        """Begin to move clients; returns None if all brokers have their share."""
+    def begin(self, cause: str, only: Collection[ClientLists] | None = None) -> Rebalancing | None:
+        """Begin to move clients, `only` those of some lists; returns None if all brokers have their share."""
         self._end("replaced")
+        self._only = only
         self._declined.clear()
         planned = plan(*self._present())
         if not planned:
@@ -161,7 +168,7 @@ class Rebalancer:
         others = {
             broker: clients + going[broker]
             for broker, clients in self._counts().items()
-            if self._lists.uris_of(broker)
+            if self._is_offered(broker)
         }
         return len(self._sessions) - len(self._asked), others
 
@@ -184,16 +191,21 @@ class Rebalancer:
             if to:
                 left[to] -= 1
             elif not stays:
-                stays = "no-address" if any(left.values()) else "not-needed"
+                stays = "no-address" if any(left.values()) and self._may_go(session) else "not-needed"
             yield Choice(session, to, address, stays)
 
     def _target(self, session: StompSession, left: Mapping[str, int]) -> tuple[str, str]:
         """The broker that takes a client, and its address for the client's transport."""
-        for broker, number in left.items():
-            address = same_kind(self._lists.uris_of(broker), session.peer_name) if number > 0 else ""
+        lists = self._lists_of(session)
+        for broker, number in left.items() if self._may_go(session) else ():
+            address = same_kind(lists.uris_of(broker), session.peer_name) if number > 0 else ""
             if address:
                 return broker, address
         return "", ""
+
+    def _may_go(self, session: StompSession) -> bool:
+        """Return whether the clients of its listener are moved now."""
+        return self._only is None or self._lists_of(session) in self._only
 
     def _obstacle(self, session: StompSession) -> Stays:
         peer = session.peer
@@ -201,7 +213,7 @@ class Rebalancer:
             return "asked"
         if session in self._declined:
             return "declined"
-        if list_subscription(session) is None:
+        if list_subscription(session) is None or not self._lists_of(session).settings.updates:
             return "no-list"
         if session.conversation.prefers_this_broker:
             return "priority"
@@ -214,7 +226,7 @@ class Rebalancer:
         for choice in self._choices(wanted):
             subscription = list_subscription(choice.session)
             if choice.to and subscription is not None:
-                self._ask(subscription, choice.address)
+                self._ask(choice.session, subscription, choice.address)
                 self._asked[choice.session] = _Asked(choice.to, self._clock())
                 left -= 1
             if not left:
@@ -231,6 +243,7 @@ class Rebalancer:
 
     def _end(self, state: RebalancingState) -> None:
         running, self._running = self._running, None
+        self._only = None
         if running is not None:
             running.state, running.ended = state, self._clock()
             self._history.append(running)

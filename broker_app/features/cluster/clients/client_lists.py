@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker_app.base.name_filter import NameFilter
+from broker_app.base import name_filter
+from broker_app.base.transport_connectors import ListSettings
 from broker_app.features.cluster.clients.client_reports import ListVersion
 
 Uris = tuple[str, ...]
@@ -20,20 +21,20 @@ _KEPT: Final = 50
 
 
 class ClientLists:
-    """The present list. `published` is called with each other one."""
+    """The present list of the clients of listeners with the same settings. `published` is called after each
+    change of it."""
 
     def __init__(
         self,
         own: Uris,
-        accepted: NameFilter,
+        settings: ListSettings,
         *,
-        on_remove: bool,
-        published: Callable[[Uris], None],
+        published: Callable[[ClientLists], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.settings = settings
         self._own = own
-        self._accepted = accepted
-        self._on_remove = on_remove
+        self._accepted = name_filter.parse(settings.filter)
         self._published = published
         self._clock = clock
         #: addresses by broker, in the order in which they have joined
@@ -72,12 +73,12 @@ class ClientLists:
 
     def left(self, broker: str) -> None:
         """Remove a broker, if clients are to be sent lists without it."""
-        if self._on_remove and self._others.pop(broker, None) is not None:
+        if self.settings.on_remove and self._others.pop(broker, None) is not None:
             self._changed(f"{broker} left")
 
     def _changed(self, cause: str) -> None:
         self._keep(cause)
-        self._published(self.uris)
+        self._published(self)
 
     def _keep(self, cause: str) -> None:
         number = self.version + 1 if self._versions else 1

@@ -27,9 +27,21 @@ class ListVersion(msgspec.Struct, frozen=True, kw_only=True):
     uris: list[str]
 
 
+class ListenerLists(msgspec.Struct, frozen=True, kw_only=True):
+    """The list that clients of a listener with settings of its own are sent."""
+
+    listener: str
+    version: int
+    updates: bool
+    updates_on_remove: bool
+    rebalances: bool
+    filter: str
+    uris: list[str]
+
+
 class ListsReport(msgspec.Struct, frozen=True, kw_only=True):
     """The list that clients are sent, former ones, latest first, and what is odd about the settings; `behind`
-    is the number of clients that have an older one."""
+    is the number of clients that have an older one. `listeners` are those with settings of their own."""
 
     version: int
     updates: bool
@@ -40,6 +52,7 @@ class ListsReport(msgspec.Struct, frozen=True, kw_only=True):
     clients: int
     behind: int
     versions: list[ListVersion]
+    listeners: list[ListenerLists]
 
 
 class ClientReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,5 +15,6 @@ SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "updateClusterClientsOnRemove": "update_cluster_clients_on_remove",
         "rebalanceClusterClients": "rebalance_cluster_clients",
         "updateClusterFilter": "update_cluster_filter",
+        "transportConnector": "transport_connector",
     }
 )

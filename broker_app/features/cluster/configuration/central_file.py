@@ -41,6 +41,7 @@ _TEXTS: Final = frozenset(
         "discovery_uri",
         "network_connector",
         "rebalance_cluster_clients",
+        "transport_connector",
         "update_cluster_clients",
         "update_cluster_clients_on_remove",
         "update_cluster_filter",

@@ -76,6 +76,22 @@ SCHEMAS: Json = {
             "versions": array_of(
                 object_of({"version": COUNT, "since": TIME, "cause": TEXT, "uris": array_of(TEXT)})
             ),
+            "listeners": {
+                **array_of(
+                    object_of(
+                        {
+                            "listener": TEXT,
+                            "version": COUNT,
+                            "updates": BOOLEAN,
+                            "updates_on_remove": BOOLEAN,
+                            "rebalances": BOOLEAN,
+                            "filter": TEXT,
+                            "uris": array_of(TEXT),
+                        }
+                    )
+                ),
+                "description": "those with settings of their own (transport_connector), and their lists",
+            },
         }
     ),
     "Rebalancing": object_of(

@@ -111,7 +111,7 @@ class Handshake:
         }
         if conversation.version == "1.0":
             del connected["heart-beat"]
-        uris = conversation.sessions.failover_uris()
+        uris = conversation.sessions.failover_uris(conversation.transport.connection_info.listener)
         if uris:
             connected["mom-failover"] = ",".join(uris)
         if conversation.sessions.config.cluster_id is not None:
