@@ -19,7 +19,7 @@ from tests.support.patience import patient
 from tests.support.ports import reserve_ports
 
 LISTS = "/topic/$mom.failover"
-#: seconds in which clients are sent a changed list, once a broker is noticed as away
+#: seconds in which clients are sent a changed list when a broker has ended, whose connections end with it
 SOON_S = 2.0
 
 
@@ -77,16 +77,35 @@ async def test_rebalancing_alone_sends_no_list_and_says_so(brokers: dict[str, No
     c3 = brokers["C3"]
     assert await offered(c3) == []
     assert "rebalance_cluster_clients alone has no effect: set update_cluster_clients as well" in c3.log
+    a1, b7, _ = brokers.values()
+    b7.kill()
+    await becomes(partial(linked, a1), 1)
+    async with (
+        c3.stomp() as client, client.subscribe(LISTS, ack="auto") as lists,
+        a1.stomp() as other, other.subscribe(LISTS, ack="auto") as others,
+    ):  # fmt: skip
+        b7.start()
+        # The broker that sends lists does so in time; this one sends none when its link is up, too.
+        await becomes(partial(linked, c3), 2)
+        message = await others.get(timeout_s=patient(SOON_S))
+        assert len([uri for uri in json.loads(message.body) if uri.startswith("stomp:")]) == 2
+        with pytest.raises(mom_client.Timeout):
+            await lists.get(timeout_s=0)
+        async with c3.rest() as http:
+            (warning,) = (await http.get("/cluster/lists")).json()["warnings"]
+    assert warning.startswith("rebalance_cluster_clients alone has no effect")
 
 
 async def test_a_broker_that_left_is_taken_off_the_list_only_where_that_is_wanted(
     brokers: dict[str, NodeProcess],
 ) -> None:
     a1, b7, _ = brokers.values()
+    for broker in (a1, b7):
+        await becomes(partial(linked, broker), 2)
     before = await offered(b7)
     async with a1.stomp() as client, client.subscribe(LISTS, ack="auto") as lists:
         b7.kill()
-        message = await lists.get(timeout_s=patient(5 + SOON_S))
+        message = await lists.get(timeout_s=patient(SOON_S))
         uris = json.loads(message.body)
         assert [uri for uri in uris if uri.startswith("stomp:")] == [f"stomp://127.0.0.1:{a1.stomp_port}"]
     b7.start()

@@ -58,8 +58,8 @@ def general_settings(config: Config) -> ListSettings:
 
 
 class ClusterClients:
-    """Keeps the lists of brokers up to date, and moves clients to a broker that has joined. Listeners with the
-    same settings share a list."""
+    """Keeps the lists of brokers up to date, and moves clients to a broker that has joined. Listeners with
+    the same settings share a list."""
 
     def __init__(
         self,
