@@ -23,7 +23,7 @@ import pytest
 import mom_client
 from broker_app.features.enhanced_cluster.registry import Registry, registry_name
 from broker_app.storage.factory import store_at
-from tests.enhanced_cluster.members import MemberProcess, Members
+from tests.enhanced_cluster.members import LEASE_S, MemberProcess, Members
 from tests.mirror.test_takeover_storm import Ledger
 from tests.support.account import working
 from tests.support.patience import patient
@@ -40,6 +40,7 @@ _MEMBERS = 3
 _AT_ONCE = 2
 #: a short detection, and a lease that a busy machine renews in time
 _TIMING = (
+    *("--lease-s", str(patient(LEASE_S))),
     *("--cluster-heartbeat-interval", "0.3", "--cluster-heartbeat-threshold", "2"),
     *("--cluster-monitor-interval", "0.2", "--cluster-monitor-threshold", "2"),
 )
@@ -66,8 +67,17 @@ class Arena:
         back."""
         await self.start_all()
         numbers = random.sample(range(_MEMBERS), len(ways))
-        await asyncio.gather(*map(self._fail, numbers, ways))
+        others = [self.brokers[one] for one in range(_MEMBERS) if one not in numbers]
+        async with working(self._keep(others)):
+            await asyncio.gather(*map(self._fail, numbers, ways))
         await self.start_all()
+
+    async def _keep(self, brokers: Sequence[MemberProcess]) -> None:
+        """Bring back at once those that were too slow to renew their lease: or none would be left that could
+        take over."""
+        while True:
+            await _start(brokers)
+            await asyncio.sleep(0.1)
 
     async def _fail(self, number: int, way: str) -> None:
         broker, network = self.brokers[number], self._proxies[number]
@@ -86,10 +96,8 @@ class Arena:
         network.heal()
 
     async def start_all(self) -> None:
-        """Start those that have ended, also one that was too slow to renew its lease on a busy machine."""
-        for broker in self.brokers:
-            if not broker.running:
-                await asyncio.to_thread(broker.start)
+        """Start those that have ended."""
+        await _start(self.brokers)
 
     def _takeovers(self, broker: MemberProcess) -> int:
         found = self._registry.read().takeovers
@@ -105,6 +113,12 @@ class Arena:
         """The journals with their epochs that members have taken over, by their logs."""
         logs = "".join(broker.log_file.read_text() for broker in self.brokers)
         return Counter(" ".join(one) for one in re.findall(r"serves its journal (\S+) .* (epoch \d+)", logs))
+
+
+async def _start(brokers: Sequence[MemberProcess]) -> None:
+    for broker in brokers:
+        if not broker.running:
+            await asyncio.to_thread(broker.start)
 
 
 async def _until(condition: Callable[[], bool]) -> None:
