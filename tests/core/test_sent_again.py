@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker_app.core.message import DeliveryOptions
@@ -17,7 +19,7 @@ def stage() -> Stage:
     return Stage(window=2)
 
 
-def consumer(stage: Stage, address: str = QUEUE, **facts: object) -> Client:
+def consumer(stage: Stage, address: str = QUEUE, **facts: Any) -> Client:
     client = stage.client()
     client.subscribe(address, **facts)
     return client
