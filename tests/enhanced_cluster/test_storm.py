@@ -40,7 +40,7 @@ _MEMBERS = 3
 _AT_ONCE = 2
 #: a short detection, and a lease that a busy machine renews in time
 _TIMING = (
-    *("--lease-s", str(patient(LEASE_S))),
+    *("--lease-s", str(min(6.0, patient(LEASE_S)))),
     *("--cluster-heartbeat-interval", "0.3", "--cluster-heartbeat-threshold", "2"),
     *("--cluster-monitor-interval", "0.2", "--cluster-monitor-threshold", "2"),
 )
