@@ -12,7 +12,6 @@ import resource
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,20 +30,27 @@ class ProcessorTimes:
         self._config = config
         self._before: float | None = None
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(
-        self, item: pytest.Item, nextitem: pytest.Item | None
-    ) -> Generator[None, Any, Any]:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> None:
         if self._before is None:
             self._before = computed_s()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, None, None]:
+        """Adds up at the last test of a module: a browser that its fixtures end takes some of its time with
+        it, so the time before that counts if it is more."""
+        if nextitem is not None and nextitem.path == item.path:
+            return (yield)
+        running = computed_s()
         try:
             return (yield)
         finally:
-            if nextitem is None or nextitem.path != item.path:
-                now = computed_s()
-                module = item.path.relative_to(self._config.rootpath).as_posix()
-                self.seconds[module] += max(0.0, now - self._before)
-                self._before = now
+            ended = computed_s()
+            module = item.path.relative_to(self._config.rootpath).as_posix()
+            self.seconds[module] += max(running, ended) - (self._before or 0.0)
+            self._before = ended
 
     def pytest_sessionfinish(self) -> None:
         if hasattr(self._config, "workeroutput"):
