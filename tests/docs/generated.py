@@ -19,13 +19,13 @@ from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
 from pyspark_mom import options, sink_options
 from pyspark_mom.option_types import OptionTable
-from tests.docs import console_tables
+from tests.docs import console_tables, soak_counts
 from tests.docs.design import contrast
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROTOCOL, METRICS, PIPELINE = (_DOCS / f"{name}.md" for name in ("protocol", "metrics", "pipeline"))
 CONFIGURATION, DESIGN = _DOCS / "configuration.md", _DOCS / "design" / "README.md"
-CLUSTERS = _DOCS / "clusters.md"
+CLUSTERS, SOAK = _DOCS / "clusters.md", _DOCS / "soak.md"
 
 
 def problems() -> str:
@@ -217,6 +217,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     },
     CONFIGURATION: {"broker-settings": node_settings},
     CLUSTERS: {"cluster-settings": cluster_settings, "imq-names": imq_names},
+    SOAK: {"soak": soak_counts.table},
     METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},
     DESIGN: {"contrast": contrast.table},
 }

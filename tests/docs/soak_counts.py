@@ -1,0 +1,126 @@
+"""Which tests do more in `make soak` than in `make test`, and how much, as their modules have it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SOAK = "SOAK"
+
+
+class Count(NamedTuple):
+    """A number as it is written in a module, in `make test` and in `make soak`."""
+
+    few: str
+    many: str
+
+
+ONLY = Count("not run", "run")
+
+
+@cache
+def variables() -> dict[str, str]:
+    """The variables that `make soak` sets."""
+    command = ["make", "--dry-run", "soak"]
+    printed = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout
+    return dict(re.findall(r"\b([A-Z_]+)=([\w.]+) ", printed))
+
+
+def table() -> str:
+    """A line for each test that does more."""
+    lines = ["| test | `make test` | `make soak` |", "|---|---|---|"]
+    for module in sorted((_ROOT / "tests").rglob("test_*.py")):
+        for test, counts in _Module(module).tests():
+            few, many = _in_words(counts)
+            lines.append(f"| `{module.relative_to(_ROOT / 'tests')}` `{test}` | {few} | {many} |")
+    return "\n".join(lines)
+
+
+def _in_words(counts: list[Count]) -> tuple[str, str]:
+    more = [count for count in counts if count != ONLY]
+    few = ONLY.few if ONLY in counts else ", ".join(count.few for count in more)
+    return few, ", ".join(count.many for count in more) or ONLY.many
+
+
+class _Module:
+    """The functions, classes and constants of a module, by name, and the counts in each."""
+
+    def __init__(self, path: Path) -> None:
+        self._defined: dict[str, list[ast.stmt]] = {}
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            for name in _names(statement):
+                self._defined.setdefault(name, []).append(statement)
+
+    def tests(self) -> Iterator[tuple[str, list[Count]]]:
+        """The tests that do more, each with the counts that it reaches."""
+        for name in self._defined:
+            if name.startswith("test_"):
+                reached = [self._defined[one] for one in sorted(self._reached(name))]
+                found = [count for statements in reached for one in statements for count in _counts(one)]
+                if found:
+                    yield name, list(dict.fromkeys(found))
+
+    def _reached(self, name: str) -> set[str]:
+        """The names that a test needs, however far away, and the marks of the module."""
+        found: set[str] = set()
+        left = {name, *({"pytestmark"} & self._defined.keys())}
+        while left:
+            found.add(one := left.pop())
+            used = {
+                node.arg if isinstance(node, ast.arg) else node.id
+                for statement in self._defined[one]
+                for node in ast.walk(statement)
+                if isinstance(node, ast.Name | ast.arg)
+            }
+            left |= used & self._defined.keys() - found
+        return {one for one in found if one == name or not one.startswith("test_")}
+
+
+def _names(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("tests."):
+        return [alias.asname or alias.name for alias in statement.names]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+def _counts(statement: ast.stmt) -> Iterator[Count]:
+    """The counts of a statement; of an import from another module of tests, those of what is imported."""
+    if isinstance(statement, ast.ImportFrom):
+        path = _ROOT.joinpath(*str(statement.module).split(".")).with_suffix(".py")
+        wanted = {alias.name for alias in statement.names}
+        if path.exists():
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            for one in body:
+                if isinstance(one, ast.Assign) and wanted & set(_names(one)):
+                    yield from _counts(one)
+        return
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "rounds":
+            yield Count(*map(ast.unparse, node.args))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "os.environ.get":
+            yield from _of_variable(node)
+        elif isinstance(node, ast.IfExp) and _asks_for_soak(node.test):
+            yield Count(ast.unparse(node.orelse), ast.unparse(node.body))
+        elif isinstance(node, ast.If) and _asks_for_soak(node.test):
+            yield Count("less", "more")
+        elif isinstance(node, ast.Attribute) and node.attr == _SOAK.lower():
+            yield ONLY
+
+
+def _of_variable(call: ast.Call) -> Iterator[Count]:
+    """The count that `make soak` sets, with its default."""
+    name, *default = (node.value if isinstance(node, ast.Constant) else "" for node in call.args)
+    if name in variables():
+        yield Count(f"{default[0]}" if default else "0", variables()[str(name)])
+
+
+def _asks_for_soak(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Constant) and node.value == _SOAK for node in ast.walk(test))
