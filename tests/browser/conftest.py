@@ -151,7 +151,8 @@ def shared_contexts(chromium: Browser) -> Iterator[SharedContexts]:
 def open_page(
     chromium: Browser, shared_contexts: SharedContexts, complaints: list[str]
 ) -> Iterator[OpenPage]:
-    """Opens a page of `broker`: `open_page(broker, "/console/", session, viewport=PHONE)`.
+    """Opens a page of `broker`: `open_page(broker, "/console/", session, viewport=PHONE)`. Without
+    an address it shows nothing yet.
 
     The first page of a test with a session is in the context of the module; others, and those with options
     of a context, have one of their own, as other browsers.
@@ -170,7 +171,7 @@ def open_page(
 
         def start(
             broker: BrokerProcess,
-            path: str,
+            path: str | None,
             session: StorageState | None = None,
             viewport: ViewportSize = USUAL,
             **options: Any,
@@ -184,7 +185,8 @@ def open_page(
             page.context.set_default_timeout(WAIT_MS)
             page.on("console", note)
             page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.goto(path)
+            if path is not None:
+                page.goto(path)
             return page
 
         yield start
@@ -193,11 +195,17 @@ def open_page(
 
 
 @pytest.fixture
-def page(open_page: OpenPage, broker: BrokerProcess, session: StorageState) -> Page:
+def tab(open_page: OpenPage, broker: BrokerProcess, session: StorageState) -> Page:
+    """A page that is signed in and shows nothing yet."""
+    return open_page(broker, None, session)
+
+
+@pytest.fixture
+def page(tab: Page) -> Page:
     """The console, signed in and live."""
-    page = open_page(broker, "/console/", session)
-    wait_live(page)
-    return page
+    tab.goto("/console/")
+    wait_live(tab)
+    return tab
 
 
 def wait_live(page: Page) -> None:

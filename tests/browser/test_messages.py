@@ -2,9 +2,16 @@
 
 import gzip
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.broker_process import BrokerProcess
+
+
+@pytest.fixture
+def page(tab: Page) -> Page:
+    """Each test begins with a page of its own, and not with the first page of the console."""
+    return tab
 
 
 def show(page: Page, queue: str, tab: str = "messages", more: str = "") -> None:

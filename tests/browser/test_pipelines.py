@@ -6,11 +6,18 @@ import json
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.broker_process import BrokerProcess
 
 RUN = "/api/v1/pipeline/runs/archive"
+
+
+@pytest.fixture
+def page(tab: Page) -> Page:
+    """Each test begins with a page of its own, and not with the first page of the console."""
+    return tab
 
 
 def ask(broker: BrokerProcess, method: str, path: str, **body: Any) -> Any:
