@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import typer
 
@@ -28,11 +29,15 @@ def run_broker(arguments: Sequence[str]) -> None:
     arguments = translated(arguments)
     gc.disable()  # until it runs: modules that are imported until then are never freed
     # Before Django reads its settings: the data directory is one of them.
-    os.environ.update(config.options_in(arguments))
+    given = config.options_in(arguments)
+    os.environ.update(given)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
     import django
 
-    django.setup()
+    try:
+        django.setup()
+    except config.ConfigError as error:
+        raise Failure(USAGE, _naming_options(str(error), given)) from error
     from django.core.management import CommandError
 
     from broker_app.management.commands.broker import OF_DJANGO, OPEN, OWN, Command
@@ -50,3 +55,11 @@ def run_broker(arguments: Sequence[str]) -> None:
         same = [word for word in sys.orig_argv[1:] if word != OPEN]
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, *same, *command.restart_options])
+
+
+def _naming_options(text: str, given: Iterable[str]) -> str:
+    """The text with options in place of the variables that were given as such."""
+    for variable in given:
+        option = "--" + variable.removeprefix(config.PREFIX).lower().replace("_", "-")
+        text = re.sub(rf"\b{variable}\b", option, text)
+    return text

@@ -147,8 +147,14 @@ def test_wrong_settings(command_line: CommandLine) -> None:
     unknown = command_line("up", environment={"MOM_PROT": "1"})
     assert unknown.code == USAGE
     assert "did you mean MOM_PORT?" in unknown.err
-    assert command_line("up", "--port", "many").code == USAGE
+    assert command_line("up", environment={"MOM_PORT": "many"}).err.startswith("mom: MOM_PORT: 'many' is not")
     assert command_line("up", "--prot", "1").code == USAGE
+
+
+def test_a_wrong_option_is_named_as_it_was_given(command_line: CommandLine) -> None:
+    wrong = command_line("up", "--max-body-bytes", "64XB")
+    assert wrong.code == USAGE
+    assert wrong.err.startswith("mom: --max-body-bytes: '64XB' is not a size")
 
 
 def test_a_broker_that_cannot_start_reports_the_reason_in_one_line(

@@ -127,7 +127,7 @@ def served_by(broker: BrokerProcess) -> str:
 
 def test_an_unusable_certificate_is_reported_in_a_line(start_broker: StartBroker, tmp_path: Path) -> None:
     with pytest.raises(
-        BrokerFailed, match=r"the broker ended: tls-cert: cannot read .*missing\.pem"
+        BrokerFailed, match=r"the broker does not start: tls-cert: cannot read .*missing\.pem"
     ) as failed:
         start_broker(environment={"MOM_TLS_CERT": str(tmp_path / "missing.pem")})
     assert "Traceback" not in str(failed.value)

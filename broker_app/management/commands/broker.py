@@ -76,6 +76,9 @@ OF_DJANGO = {
 }  # fmt: skip
 
 
+#: exit code for settings that cannot be used
+WRONG_USE = 2
+
 #: options that are no settings
 OPEN = "--open"
 RESET = "--reset-takeovers"
@@ -143,7 +146,9 @@ class Command(BaseCommand):
                 self._serve_until_stopped(mom, listeners, reflexes, open_browser=options["open"])
         except PortTaken as error:
             raise CommandError(str(error)) from error
-        except (OSError, ConfigError, JournalError, ForeignPath) as error:
+        except ConfigError as error:
+            raise CommandError(f"the broker does not start: {error}", returncode=WRONG_USE) from error
+        except (OSError, JournalError, ForeignPath) as error:
             raise CommandError(f"the broker ended: {error}") from error
 
     def _reset_takeovers(self, mom: Config) -> None:
