@@ -118,8 +118,8 @@ check-rest:
 
 build: $(CONSOLE) $(LANGUAGES) ## build the console's frontend and translations
 
-wheel: $(TESTING) $(CONSOLE) $(LANGUAGES) ## build the wheel, with the console and its languages, into dist/
-	@$(BIN)/python -m hatchling build --target wheel
+wheel: $(BUILDING) $(CONSOLE) $(LANGUAGES) ## build the wheel, with the console and its languages, into dist/
+	@$(BUILD)/bin/python -m hatchling build --target wheel
 
 messages: $(TESTING) ## add new texts to locale/ for translation
 	$(BIN)/python -m tests.languages.catalogues

