@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import subprocess
 
 import pytest
 
 from broker_app.cli.base.failures import FAILED, OK, USAGE
 from tests.cli.conftest import CommandLine
+from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.patience import patient
 
 
@@ -34,6 +38,29 @@ def test_requests_and_messages_reach_a_program_that_serves_them(mom: CommandLine
         (["piped"], True),
         (["tell"], False),
     ]
+
+
+def test_the_commands_of_the_page_run(mom: CommandLine, broker: BrokerProcess) -> None:
+    page = (ROOT / "docs" / "channels.md").read_text(encoding="utf-8")
+    (_, serve), (_, *ask) = (
+        block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S)[:2]
+    )
+    token = mom("token", "create", "asking").out.strip()
+    with mom.popen(*shlex.split(serve)[1:]) as serving:
+        assert serving.stderr is not None
+        serving.stderr.readline()
+        answers = []
+        for line in ask:
+            command = line.replace("127.0.0.1:8000", f"127.0.0.1:{broker.port}").replace("$MOM_TOKEN", token)
+            words = shlex.split(command, comments=True)
+            if words[0] == "mom":
+                answers.append(mom(*words[1:]).out)
+            else:
+                answers.append(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        serving.kill()
+    assert answers[0] == "served: get AAPL\n\n"
+    assert "get AAPL" in answers[2]
+    assert len(answers) == 4
 
 
 def test_without_a_command_each_request_gets_the_same_answer_and_a_failed_command_none(

@@ -57,6 +57,7 @@ def test_snippets_run(broker: BrokerProcess, tmp_path: Path) -> None:
     for who in ("curl", "Python", "stomp.py", "stompjs"):
         assert f"hello from {who}" in said
     assert "hello number 3" in said
+    assert '"content_type":"text/plain"' in said
 
 
 @pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
