@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import time
 from collections.abc import AsyncIterator
@@ -170,6 +171,20 @@ async def test_before_login_a_client_gets_the_error_of(broker: SmallBroker, name
     client = await broker.stranger()
     found, detail = await refusal(client, data)
     assert (found, words in detail) == (code, True), detail
+    await client.close()
+
+
+async def test_a_refusal_is_logged_with_the_user_if_there_is_one(
+    broker: SmallBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "broker_app.net.stomp.session_registry")
+    stranger, client = await broker.stranger(), await broker.client()
+    await refusal(stranger, BEFORE_LOGIN["no login"][0])
+    await refusal(client, AFTER_LOGIN["BEGIN twice"][0])
+    first, second = (record.getMessage() for record in caplog.records)
+    assert re.fullmatch(r"tcp \S+ refused: not-authenticated: .*", first)
+    assert re.fullmatch(r"tcp \S+ anna refused: conflict: .*", second)
+    await stranger.close()
     await client.close()
 
 

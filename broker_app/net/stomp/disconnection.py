@@ -148,9 +148,8 @@ class Disconnection:
         self._note(refusal)
         conversation.close_reason = str(refusal)
         if refusal.code != "not-connected":  # probes of ports, such as that of `mom doctor`, end so
-            conversation.sessions.log(
-                "%s %s refused: %s", conversation.transport.peer_name, conversation.peer.user, refusal
-            )
+            who = f"{conversation.transport.peer_name} {conversation.peer.user}".rstrip()
+            conversation.sessions.log("%s refused: %s", who, refusal)
         extra = (
             (("version", ",".join(reversed(negotiation.VERSIONS))),)
             if isinstance(refusal, negotiation.UnsupportedVersion)
