@@ -16,6 +16,9 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, Declaration
+from broker_app.reflex.libraries import wire
+from broker_app.reflex.libraries.library_client import Failure, LibraryClient, Request
+from broker_app.reflex.subject import MessageSubject
 from tests.reflex.filtering_broker import Client, FilteringBroker, RestClient, envelope_to, reflex
 from tests.support.awaiting import until
 from tests.support.chance import FIRST_SEED, rounds
@@ -97,6 +100,22 @@ class Storm:
         self.sent: dict[str, str] = {}
         self.transactions: dict[str, dict[str, str]] = {}
         self.former: list[Consumer] = []
+        #: messages about which a function did not return in time, by the clock of the broker: those that are
+        #: to be late, and on a busy machine others
+        self.timed_out: set[str] = set()
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Note calls that take too long."""
+        finish = LibraryClient._finish
+
+        def noting(request: Request, result: wire.Result | Failure) -> None:
+            if isinstance(result, Failure) and result.reason.startswith("it did not return within"):
+                subject = request.subject
+                assert isinstance(subject, MessageSubject)
+                self.timed_out.add(subject.body.decode())
+            finish(request, result)
+
+        monkeypatch.setattr(LibraryClient, "_finish", staticmethod(noting))
 
     def new(self, producer: int, address: str) -> bytes:
         self.numbers[producer] += 1
@@ -245,7 +264,8 @@ class Storm:
                     delivered[consumer.address].append(body)
         for address in QUEUES[:2]:
             dead = self.bodies(f"{address}.dead")
-            assert all(body.split(":")[3] != "yes" or self.was_open for body in dead)
+            wanted = {body for body in dead if body.split(":")[3] == "yes"}
+            assert wanted <= self.timed_out or self.was_open
             everywhere = {*delivered[address], *dead, *self.redelivered(address)}
             assert everywhere == {body for body, at in accepted.items() if at == address}, "none is lost"
             twice = [body for body, count in Counter(delivered[address]).items() if count > 1]
@@ -274,5 +294,6 @@ async def test_every_law_holds_in_every_storm(
     monkeypatch.setattr("broker_app.reflex.libraries.breaker.OPEN_S", 0.05)
     filtering.library("verdicts", LIBRARY)
     storm = Storm(filtering, FIRST_SEED + number)
+    storm.watch(monkeypatch)
     await storm.blow()
     storm.check()
