@@ -26,7 +26,7 @@ from broker_app.base.internal_errors import EventListeners, internal_errors
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Loaded
 from broker_app.core.model import Delivery, Peer
-from broker_app.core.outcome import Event, Fetch, Outcome
+from broker_app.core.outcome import DEAD, Event, Fetch, Outcome
 from broker_app.core.recovery import live_positions
 from broker_app.core.snapshot import take_snapshot
 from broker_app.engine.busy_poll import BusyPoll
@@ -37,7 +37,7 @@ from broker_app.engine.output import Output
 from broker_app.engine.read_budget import READ_BYTES, ReadBudget
 from broker_app.engine.record_reader import RecordReader, or_damage
 from broker_app.engine.snapshots import Snapshots
-from broker_app.journal.errors import Busy, JournalFailed
+from broker_app.journal.errors import Busy, JournalFailed, NoSuchPosition
 from broker_app.journal.port import Batch, Damaged, Journal, Run
 from broker_app.storage.recovery import rebuild
 
@@ -110,6 +110,8 @@ class Engine:
         self.listeners: EventListeners[[list[Event]]] = EventListeners("the engine's listeners")
         self.command_interceptors: tuple[CommandInterceptor, ...] = ()
         self._read_budget = ReadBudget()
+        #: positions that were freed while a read of them waited; one that is asked for again is lost
+        self._gone: set[int] = set()
         #: for the API and for jobs
         self.records = RecordReader(journal, self._read_budget)
         self._journal = journal
@@ -430,6 +432,10 @@ class Engine:
         self._enter(Loaded(fetch.address, fetch.priority, read, fetch.purpose, records, lost, left))
 
     def _load_failed(self, fetch: Fetch, error: Exception) -> None:
+        if isinstance(error, NoSuchPosition) and error.position not in self._gone:
+            self._gone.add(error.position)
+            self._enter(_without_gone(fetch, error))
+            return
         if not isinstance(error, Busy):  # a bug: what is in memory cannot be trusted any more
             self._end(error)
             return
@@ -508,6 +514,15 @@ class Engine:
         done: asyncio.Future[BaseException | None] = self._loop.create_future()
         self._journal.snapshot(self.broker.turn.next_position, [take_snapshot(self.broker)], done.set_result)
         return await done
+
+
+def _without_gone(fetch: Fetch, error: NoSuchPosition) -> Loaded:
+    """The answer to a fetch of which a message was deleted or moved while the read waited. The core asks for
+    the others again; the body of a single dead letter is given up, since its queue was deleted."""
+    if fetch.purpose != DEAD:
+        return Loaded(*fetch[:2], [], fetch.purpose, [], left=fetch.positions)
+    damage = or_damage(Damaged(error.position, str(error), now_us()), fetch.priority)
+    return Loaded(*fetch, [damage], {error.position})
 
 
 def batch_of(outcome: Outcome) -> Batch:

@@ -165,8 +165,9 @@ class MessageStore:
         if command.left:
             self._page_again(lane, set(lane.loading), command)
         loading = lane.loading.tolist()
-        if not loading:
-            return  # the queue was purged meanwhile, or all of them were moved
+        if not loading:  # the queue was purged meanwhile, all of them were moved, or none could be read
+            self.mark_dirty(queue)
+            return
         messages = queue.reader.messages(command.records, command.positions)
         if loading != command.positions:
             wanted = set(loading)
