@@ -22,6 +22,11 @@ class Reader:
         """The message of the PUBLISHED record at a position."""
         return self.messages((record,), (position,))[0]
 
+    def head(self, record: bytes, position: int) -> Message:
+        """The same message without its body, which may be large and is not copied."""
+        _, _, _, flags, _, _, block_size, _, _ = records.unpack_published(record)
+        return self.message(record[: records.block_at(record, 0, flags) + block_size], position)
+
     def messages(self, found: Sequence[bytes], positions: Sequence[int]) -> list[Message]:
         """The messages of the PUBLISHED records at these positions. A queue that grows has all its messages
         read back, so this is the path of each of them."""

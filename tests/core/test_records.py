@@ -86,6 +86,9 @@ def test_a_published_message_comes_back_as_it_was(
         expires_ms,
         explicit_id,
     )
+    head = Reader(kept_in).head(record, 42)
+    assert (head.body, head.explicit_id, head.time_ms) == (b"", explicit_id, time_ms)
+    assert head.envelope.block == block
     assert (back.position, back.recorded, back.attempts) == (42, True, 0)
     found = back.envelope
     assert (found.address, found.block, found.persistent, found.priority) == (

@@ -215,8 +215,13 @@ async def copy(large: Large) -> None:
     await job(large, op="copy", target="other")
 
 
+async def move(large: Large) -> None:
+    """A move into another queue."""
+    await job(large, op="move", target="other")
+
+
 PLANES: tuple[Plane, ...] = (
-    *(rest_seqs, rest_max, sse, json_seqs, json_deliver, json_held, stomp, stomp_held, export, copy),
+    *(rest_seqs, rest_max, sse, json_seqs, json_deliver, json_held, stomp, stomp_held, export, copy, move),
 )
 
 

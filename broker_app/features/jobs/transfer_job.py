@@ -94,7 +94,7 @@ class TransferJob(JobRunner):
                 entry.known = TransferResult(item.position, GONE)  # it was in the memory of a former process
             entry.record = message_reader.record_of(self.context.read, item.position)
             if entry.record is not None:
-                message = reader.message(entry.record, item.position)
+                message = reader.head(entry.record, item.position)
                 entry.id = ids.of(message).decode()
                 entry.target = self._target_of(message)
                 if job.op == plan.RETRY:

@@ -144,7 +144,7 @@ class JobRunner:
             return
         for position in array("Q", islice(views.outside(queue, after), MAX_SEARCHED)):
             record = await read.repeat(partial(message_reader.record_of, read, position))
-            explicit = reader.message(record, position).explicit_id if record is not None else None
+            explicit = reader.head(record, position).explicit_id if record is not None else None
             if explicit is not None and explicit in ids:
                 yield explicit, position
 
