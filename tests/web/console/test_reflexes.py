@@ -79,7 +79,7 @@ class AnsweringNode:
         if self.refusal is not None:
             raise self.refusal
         self.tried.append((kind, address, headers, body, user))
-        step = {
+        step: dict[str, Any] = {
             "name": "slow", "library": "mom", "function": "limit_rate", "result": "refused",
             "reason": "too fast", "failure": None, "headers": {"seen": "1"}, "messages": [], "marks": [],
             "micros": 17,
