@@ -118,6 +118,9 @@ class Member:
     def receive_reload(self, link: Link, frame: f.Reload | f.Reloaded) -> None:
         raise AssertionError("there is no central file here")
 
+    def receive_page(self, link: Link, frame: f.AskPage | f.Page) -> None:
+        raise AssertionError("nobody browses here")
+
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         raise AssertionError("there are no channels here")
 

@@ -66,8 +66,8 @@ class TemporaryQueues:
         peer = subscription.peer
         if not subscription.remote:
             return address in peer.temporary
-        owner = self._owner_of.get(address)
-        return owner is not None and owner.peer.user == peer.user
+        owner = self._owners.get(peer.user)
+        return owner is not None and address in owner.queues
 
     def _keep_for_broker(self, user: str, address: str) -> Peer:
         """Keep a queue for another broker; returns the peer in whose account it is."""

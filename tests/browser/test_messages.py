@@ -1,9 +1,10 @@
 """Messages in the browser: publish, tail, search, explain, view bodies, bulk actions."""
 
 import gzip
+import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.support.broker_process import BrokerProcess
 
@@ -312,3 +313,29 @@ def test_messages_are_selected_and_opened_by_shortcuts(page: Page, broker: Broke
     page.get_by_role("searchbox", name="Search messages").focus()
     page.keyboard.press("Control+k")
     expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def test_messages_of_another_broker_are_shown_with_its_name_and_left_to_it(
+    page: Page, broker: BrokerProcess
+) -> None:
+    send(broker, "shared", b"mine", b"of another")
+
+    def as_in_a_cluster(route: Route) -> None:
+        reply = route.fetch()
+        found = reply.json()
+        for item, name in zip(found["items"], ("b1", "b2"), strict=True):
+            item["broker"] = name
+        route.fulfill(response=reply, json=found | {"broker": "b1", "not_shown": ["b3"]})
+
+    page.route(re.compile(r"/api/v1/queues/.*messages\?.*limit="), as_in_a_cluster)
+    show(page, "shared")
+    mine, other = rows(page).nth(0), rows(page).nth(1)
+    expect(other).to_contain_text("at b2")
+    expect(other.get_by_role("checkbox")).to_be_disabled()
+    expect(other.get_by_role("button")).to_have_count(0)
+    expect(mine).not_to_contain_text("at b1")
+    expect(page.get_by_text("Messages of b3 are not shown")).to_be_visible()
+    page.get_by_label("Select all on this page").check()
+    expect(page.locator("tr.message[data-selected=true]")).to_have_count(1)
+    mine.get_by_role("button").click()
+    expect(page.locator("mom-message-detail")).to_be_visible()

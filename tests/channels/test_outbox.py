@@ -42,7 +42,7 @@ class Wire:
             match frame:
                 case f.ChannelPiece(piece):
                     whole = self._assembly.take(piece)
-                    if whole is not None:
+                    if whole is not None and not isinstance(whole, f.Page):
                         self.received.append(whole)
                 case f.ChannelCall() | f.ChannelAnswer() if frame.size:
                     self._assembly.begin(frame)

@@ -38,7 +38,7 @@ async def browsed(
 ) -> tuple[list[tuple[str, bytes]], mom_client.Message]:
     """What a STOMP browser shows, with the broker of each message; and its end."""
     headers = {"browser": "true"} | ({"selector": selector} if selector else {})
-    found = []
+    found: list[tuple[str, bytes]] = []
     async with node.stomp() as client, client.subscribe(QUEUE, headers=headers) as messages:
         while True:
             (message,) = await take(messages, 1, ack=False)
@@ -65,7 +65,8 @@ async def test_all_are_shown_by_each_broker_in_pages_and_one_that_is_away_is_nam
     assert [row["body"] for row in own["items"]] == ["3"]
     assert "broker" not in own["items"][0]
 
-    paged, after = [], {}
+    paged: list[tuple[str, str]] = []
+    after: dict[str, str] = {}
     while True:
         found = await page(b3, limit=2, **after)
         paged += rows(found)

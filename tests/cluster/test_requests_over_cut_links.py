@@ -10,7 +10,8 @@ from broker_app.core.message import Envelope
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster
-from broker_app.features.cluster.links import link, members
+from broker_app.features.cluster.links import members
+from broker_app.features.cluster.links.remote_queues import RemoteQueues
 from tests.cluster.test_links import two_clusters
 from tests.support.awaiting import until
 
@@ -27,7 +28,7 @@ class Application(InnerReceiver):
         self.got: list[bytes] = []
         engine.submit(c.Subscribe(self.peer, "1", address, c.AUTO, credit=10))
 
-    def send(self, address: str, body: bytes) -> None:
+    def publish(self, address: str, body: bytes) -> None:
         self._engine.submit(c.Publish(self.peer, [(Envelope(address, b"", persistent=False), body, None)]))
 
     def flush(self, peer: Peer) -> None:
@@ -61,11 +62,11 @@ async def test_a_reply_that_is_sent_while_the_link_is_cut_arrives_when_it_is_up_
         requester = Application(home, REPLIES)
         service = Application(elsewhere, REQUESTS)
         await until(lambda: REPLIES in elsewhere.broker.destinations.queues)
-        requester.send(REQUESTS, b"what time is it?")
+        requester.publish(REQUESTS, b"what time is it?")
         await until(lambda: service.got)
         cut(second)
         await elsewhere.wait_idle()
-        service.send(REPLIES, b"noon")
+        service.publish(REPLIES, b"noon")
         await until(lambda: requester.got == [b"noon"])
         requester.leave()
         await until(lambda: REPLIES not in elsewhere.broker.destinations.queues)
@@ -79,12 +80,12 @@ async def test_a_reply_that_was_under_way_when_the_link_was_cut_arrives_over_the
         requester = Application(home, REPLIES)
         service = Application(elsewhere, REQUESTS)
         await until(lambda: REPLIES in elsewhere.broker.destinations.queues)
-        taken = link.RemoteQueues.deliver
+        taken = RemoteQueues.deliver
 
         def lose(_: object, __: object) -> None:
-            monkeypatch.setattr(link.RemoteQueues, "deliver", taken)
+            monkeypatch.setattr(RemoteQueues, "deliver", taken)
             cut(first)
 
-        monkeypatch.setattr(link.RemoteQueues, "deliver", lose)
-        service.send(REPLIES, b"noon")
+        monkeypatch.setattr(RemoteQueues, "deliver", lose)
+        service.publish(REPLIES, b"noon")
         await until(lambda: requester.got == [b"noon"])

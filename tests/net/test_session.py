@@ -82,6 +82,7 @@ class Stage:
         self.seed_shares = SeedShares()
         #: for what is sent to sites only
         self.channels: Any = None
+        self.pages = None
         self.websocket_url = ""
         #: for browsers only
         self.requests: Any = None

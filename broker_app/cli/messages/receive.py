@@ -70,7 +70,7 @@ def browse(
 
     given = invocation.of(ctx)
     missing: dict[str, None] = {}
-    columns = _BROWSED
+    columns: tuple[str, ...] = _BROWSED
 
     def note(page: Facts) -> None:
         nonlocal columns

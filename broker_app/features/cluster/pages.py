@@ -34,6 +34,7 @@ ANSWER_S: Final = 5.0
 _MOST_QUESTIONS: Final = 8
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Time = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
+State = Literal["ready", "unsettled", "delayed"]
 
 #: the (priority, position) of the last message of a page, or of delayed ones the (time, position)
 Cursor = tuple[_Count, _Count]
@@ -47,7 +48,7 @@ class PageQuestion(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)]
     after: Cursor | None = None
     tag: int = 0
-    state: Literal["ready", "unsettled", "delayed"] | None = None
+    state: State | None = None
     backwards: bool = False
     where: str = ""
     body_bytes: _Count = 1 << 62
@@ -62,7 +63,7 @@ class BrowsedMessage(msgspec.Struct, array_like=True, gc=False, kw_only=True):
     time_ms: _Time
     expires_ms: _Time
     due_ms: _Time
-    state: Literal["ready", "unsettled", "delayed"]
+    state: State
     attempts: _Count
     persistent: bool
     priority: Annotated[int, msgspec.Meta(ge=0, le=9)]

@@ -20,6 +20,7 @@ from broker_app.core.model import ClientKey, Peer
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.channels.channels import Channels
+from broker_app.features.cluster.pages import RemotePages
 from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
@@ -110,6 +111,8 @@ class Sessions(Protocol):
     registrar: Registrar
     seed_shares: SeedShares
     channels: Channels
+    #: what waits at the other brokers of a cluster; None in none
+    pages: RemotePages | None
     requests: EngineClient
     #: the WebSocket of the broker; without a host it is that of the client's connection. Empty if not known
     websocket_url: str

@@ -134,6 +134,7 @@ export class MessageBrowser extends Island {
   #table(): TemplateResult {
     return table({
       queue: this.queue,
+      broker: this.#results.broker,
       items: this.#results.items,
       selected: this.#selected,
       isOld: this.#results.state === "failed",

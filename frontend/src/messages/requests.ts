@@ -11,15 +11,20 @@ export type Message = BrowsedMessage & {
   correlation_id: string | null;
   reply_to: string | null;
   due?: string;
+  /** In a cluster the broker that owns it. */
+  broker?: string;
 };
 
-/** `stopped`: the search reached its limit, and `next` continues it. */
+/** `stopped`: the search reached its limit, and `next` continues it. In a cluster `broker` is the one that was asked. */
 export interface MessagePage {
   items: Message[];
   next: string | null;
   approx_total: number;
   scanned: number;
   stopped: boolean;
+  broker?: string;
+  /** The brokers of the cluster that do not answer. */
+  not_shown: string[];
 }
 
 export interface Digest {

@@ -64,6 +64,11 @@ export function searchCounts(results: SearchResults, reload: () => void): Templa
       }
     </p>
     ${
+      results.notShown.length > 0
+        ? html`<p class="notice" data-tone="warn" role="status">${gettext("Messages of {brokers} are not shown: they cannot be asked now.", { brokers: results.notShown.join(", ") })}</p>`
+        : nothing
+    }
+    ${
       digest
         ? [
             shares("origin", gettext("Origin"), digest.by_origin, results.condition.origin),

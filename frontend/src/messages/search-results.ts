@@ -18,6 +18,9 @@ export class SearchResults {
   scanned = 0;
   /** Whether the search reached its limit, and can be continued. */
   stopped = false;
+  /** In a cluster the broker that was asked; and those whose messages are missing. */
+  broker = "";
+  notShown: string[] = [];
   /** Why the broker was not reached; why the search is invalid. */
   error = "";
   searchError = "";
@@ -39,6 +42,8 @@ export class SearchResults {
     this.next = page.next;
     this.total = page.approx_total;
     this.stopped = page.stopped;
+    this.broker = page.broker ?? "";
+    this.notShown = page.not_shown;
     this.state = "shown";
     this.isFirst = false;
   }
@@ -65,7 +70,8 @@ export class SearchResults {
     if (this.state === "loading") return this.isFirst ? "" : gettext("Searching…");
     if (this.state !== "shown" || this.total === 0) return "";
     const all = ngettext("{count} message in the queue", "{count} messages in the queue", this.total);
-    const matches = this.digest && !this.digest.stopped ? this.digest.matches : undefined;
+    // The digest is that of this broker alone.
+    const matches = this.digest && this.broker === "" && !this.digest.stopped ? this.digest.matches : undefined;
     if (!isEmpty(this.condition)) {
       if (matches !== undefined) return ngettext("{count} of {all} matches", "{count} of {all} match", matches, { all });
       if (this.next !== null) return gettext("at least {found} of {all} match", { found: count(this.items.length), all });

@@ -17,6 +17,8 @@ const OF_DEAD_LETTERS = new Set<string>(DEAD_LETTER_HEADERS);
 
 export interface TableParts {
   queue: string;
+  /** In a cluster the broker that was asked: what others own can only be read, moved and deleted at them. */
+  broker: string;
   items: Message[];
   selected: ReadonlySet<string>;
   /** Whether the rows are older than they should be. */
@@ -26,10 +28,10 @@ export interface TableParts {
   detail: (message: Message) => TemplateResult;
 }
 
-export function table({ queue, items, selected, isOld, select, reload, detail }: TableParts): TemplateResult {
+export function table({ queue, broker, items, selected, isOld, select, reload, detail }: TableParts): TemplateResult {
   const dead = items.some((item) => originOf(item) !== "");
-  const ids = items.map(({ id }) => id);
-  const all = ids.every((id) => selected.has(id));
+  const ids = items.filter((item) => isOwn(item, broker)).map(({ id }) => id);
+  const all = ids.length > 0 && ids.every((id) => selected.has(id));
   const some = !all && ids.some((id) => selected.has(id));
   return html`<table class="messages" data-old=${isOld} @gone=${reload}>
     <caption class="visually-hidden">${gettext("Messages of {queue}", { queue })}</caption>
@@ -53,28 +55,38 @@ export function table({ queue, items, selected, isOld, select, reload, detail }:
       ${repeat(
         items,
         ({ id }) => id,
-        (item) => row(item, dead, selected.has(item.id), (chosen) => select([item.id], chosen), detail),
+        (item) => row(item, isOwn(item, broker), dead, selected.has(item.id), (chosen) => select([item.id], chosen), detail),
       )}
     </tbody>
   </table>`;
 }
 
-function row(item: Message, dead: boolean, isSelected: boolean, select: (chosen: boolean) => void, detail: TableParts["detail"]): TemplateResult {
-  const opened = pageAddress.get("message") === item.id;
+/** Whether a message is owned by the broker that was asked. */
+export function isOwn(item: Message, broker: string): boolean {
+  return (item.broker ?? broker) === broker;
+}
+
+function row(item: Message, own: boolean, dead: boolean, isSelected: boolean, select: (chosen: boolean) => void, detail: TableParts["detail"]): TemplateResult {
+  const opened = own && pageAddress.get("message") === item.id;
   const headers = shownHeaders(item.headers);
   const reason = reasonOf(item);
   const open = () => pageAddress.go({ message: opened ? "" : item.id }, { replace: true });
   return html`<tr class="message" data-opened=${opened} data-selected=${isSelected}>
       <td class="col-mark">
-        <input type="checkbox" aria-label=${gettext("Select message #{position}", { position: item.position })} .checked=${isSelected} @change=${() => select(!isSelected)} />
+        <input type="checkbox" ?disabled=${!own} aria-label=${gettext("Select message #{position}", { position: item.position })} .checked=${isSelected} @change=${() => select(!isSelected)} />
       </td>
       <th scope="row" class="num">
-        <button type="button" class="opens" data-id=${item.id} aria-expanded=${opened} @click=${open}>
-          ${count(item.position)}
-        </button>
+        ${
+          own
+            ? html`<button type="button" class="opens" data-id=${item.id} aria-expanded=${opened} @click=${open}>
+                ${count(item.position)}
+              </button>`
+            : count(item.position)
+        }
       </th>
       <td><time datetime=${item.time} title=${`${fullTime(item.time)} · ${item.time}`}>${ago(item.time)}</time>
         ${item.state === "unsettled" ? html`<span class="tag">${gettext("unsettled")}</span>` : nothing}
+        ${own ? nothing : html`<span class="tag" title=${gettext("Open the console of {broker} to read, move or delete it.", { broker: item.broker ?? "" })}>${gettext("at {broker}", { broker: item.broker ?? "" })}</span>`}
         ${item.due ? html`<span class="tag" title=${item.due}>${gettext("delayed")}</span>` : nothing}</td>
       <td class="col-id" title=${item.id}>${shortened(item.id)}</td>
       <td class="col-type">${item.type ?? item.content_type ?? ""}</td>

@@ -5,7 +5,7 @@ import { SearchError } from "../../src/messages/search.ts";
 import { SearchResults } from "../../src/messages/search-results.ts";
 
 function page(ids: string[], change: Partial<MessagePage> = {}): MessagePage {
-  return { items: ids.map((id) => ({ id }) as Message), next: null, approx_total: 1000, scanned: 100, stopped: false, ...change };
+  return { items: ids.map((id) => ({ id }) as Message), next: null, approx_total: 1000, scanned: 100, stopped: false, not_shown: [], ...change };
 }
 
 function searched(condition: SearchResults["condition"], ...pages: MessagePage[]): SearchResults {
@@ -30,6 +30,9 @@ test("the summary says how many match as exactly as it is known", () => {
   const counted = searched({ q: "x" }, page(["a"], { next: "1" }));
   counted.digest = { matches: 7, oldest: null, newest: null, by_origin: {}, by_reason: {}, scanned: 1000, stopped: false };
   expect(counted.summary).toBe("7 of 1,000 messages in the queue match");
+  const cluster = searched({ q: "x" }, page(["a"], { next: "1", broker: "b1", not_shown: ["b2"] }));
+  cluster.digest = counted.digest; // of b1 alone
+  expect([cluster.summary, cluster.notShown]).toEqual(["at least 1 of 1,000 messages in the queue match", ["b2"]]);
   counted.begin();
   expect(counted.summary).toBe("Searching…");
 });

@@ -1,4 +1,4 @@
-"""Checks of what comes from another broker: whoever renders a message takes it as valid."""
+"""Checks of what comes from another broker: sessions and the core take a message as valid."""
 
 from __future__ import annotations
 

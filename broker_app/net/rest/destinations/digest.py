@@ -11,7 +11,8 @@ from broker_app.core.storage import dead_letter_headers
 from broker_app.features.jobs import filters
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
-from broker_app.net.rest.messages.browse import FILTERS, HEADER, Browser, Search, filter_of
+from broker_app.net.rest.messages.browse import Browser, Search
+from broker_app.net.rest.messages.browse_query import FILTERS, HEADER, filter_of
 from broker_app.rules.event import BROWSE, READ
 
 #: origins, and reasons, that are named; what is beyond them is counted together

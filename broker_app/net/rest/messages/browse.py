@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -15,25 +13,35 @@ from broker_app.base.refused import Refused
 from broker_app.core import browse as core_browse
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
-from broker_app.core.destination import parse
-from broker_app.core.message import Message, MessageIds
+from broker_app.core.message import Message
 from broker_app.core.model import Queue
 from broker_app.engine.client import EngineClient
-from broker_app.features.cluster.pages import MOST_BYTES, BrowsedPage, PageQuestion, RemotePages
+from broker_app.features.cluster.pages import MOST_BYTES, BrowsedPage, PageQuestion, RemotePages, State
 from broker_app.features.jobs import filters
 from broker_app.features.jobs.filters import Filter
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import invalid, unknown
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, encode
-from broker_app.net.http.requests import Request, boolean, several, whole_number
+from broker_app.net.http.requests import Request, boolean, whole_number
 from broker_app.net.rest.messages import merged_pages, message_json
-from broker_app.rules.event import BROWSE, MANAGE, READ
+from broker_app.net.rest.messages.browse_query import (
+    FILTERS,
+    HEADER,
+    Cursor,
+    cursor_of,
+    cursor_text,
+    fields_of,
+    filter_of,
+    is_backwards,
+    is_of_cluster,
+    of_another_journal,
+    state_of,
+)
+from broker_app.rules.event import BROWSE, MANAGE
 
 READY, UNSETTLED = core_browse.READY, core_browse.UNSETTLED
-#: values of `state`; REST clients call an unsettled message `leased`
-_STATES = {"ready": READY, "unsettled": UNSETTLED, "leased": UNSETTLED, "delayed": core_browse.DELAYED}
 #: how many messages a page looks at, and how long, before it ends without being full
 _MAX_SCANNED = 50_000
 _MAX_SEARCH_S = 2.0
@@ -46,8 +54,6 @@ _READ_BYTES = 1024 * 1024
 _FIRST_RUN = 16
 _MAX_RUN = 256
 
-_Cursor = tuple[int, int]
-
 
 class Shown(NamedTuple):
     """One message with its body, as far as a page wants it, and the `cursor` behind it."""
@@ -56,7 +62,7 @@ class Shown(NamedTuple):
     attempts: int
     message: Message
     due_ms: int = 0
-    cursor: _Cursor = (0, 0)
+    cursor: Cursor = (0, 0)
 
 
 class Search(NamedTuple):
@@ -73,7 +79,7 @@ class Search(NamedTuple):
 
 class Page(NamedTuple):
     rows: list[Shown]
-    next: _Cursor | None
+    next: Cursor | None
     approx_total: int
     scanned: int
 
@@ -110,20 +116,24 @@ class Browser:
         address = request.permitted(BROWSE, "/queue/" + request.name).address
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         chosen = filter_of(query)
-        fields = _fields(request, address, query, chosen)
-        state = _state(query, chosen)
-        backwards = _backwards(query, state)
-        if _is_of_cluster(query) and self.others is not None and self.others.others():
+        fields = fields_of(request, address, query, chosen)
+        state = state_of(query, chosen)
+        backwards = is_backwards(query, state)
+        if is_of_cluster(query) and self.others is not None and self.others.others():
             filter_json = "" if chosen.empty else msgspec.json.encode(chosen).decode()
             rows, tail = await self._merged(
                 PageQuestion(
-                    address=address, limit=limit, state=state, backwards=backwards, where=filter_json,
+                    address=address,
+                    limit=limit,
+                    state=cast(State | None, state),
+                    backwards=backwards,
+                    where=filter_json,
                     body_bytes=self._limits.max_preview_bytes,
                 ),
                 query.get("after"),
-            )  # fmt: skip
+            )
         else:
-            after = _cursor(query["after"], self.ids) if "after" in query else None
+            after = cursor_of(query["after"], self.ids) if "after" in query else None
             fits = None if chosen.empty else filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
             rows, tail = await self._own(
                 Search(address, limit, state, fits, backwards, self._limits.max_page_bytes), after
@@ -134,7 +144,7 @@ class Browser:
             request.audit_read("queues", address, len(rows))
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + b"]," + encode(tail)[1:])
 
-    async def _own(self, search: Search, after: _Cursor | None) -> tuple[list[bytes], dict[str, object]]:
+    async def _own(self, search: Search, after: Cursor | None) -> tuple[list[bytes], dict[str, object]]:
         """The messages of this broker, and the other members of the reply."""
         page, stopped = await self.search(search, after)
         rows = [
@@ -150,7 +160,7 @@ class Browser:
             for row in page.rows
         ]
         return rows, {
-            "next": _cursor_text(page.next, self.ids) if page.next else None,
+            "next": cursor_text(page.next, self.ids) if page.next else None,
             "approx_total": page.approx_total,
             "scanned": page.scanned,
             "stopped": stopped,
@@ -166,8 +176,15 @@ class Browser:
         page = await merged_pages.read(question, after, self.page, self.others, limits.max_page_bytes)
         rows = [
             message_json.browsed(
-                *(row.message(), row.id, row.state, limits.max_preview_bytes),
-                *(self._blocks, row.attempts, row.due_ms, row.size, broker),
+                row.message(),
+                row.id,
+                row.state,
+                limits.max_preview_bytes,
+                self._blocks,
+                row.attempts,
+                row.due_ms,
+                row.size,
+                broker,
             )
             for broker, row in page.rows
         ]
@@ -176,7 +193,7 @@ class Browser:
     async def page(self, question: PageQuestion) -> BrowsedPage:
         """The messages of this broker for one of the cluster that asks. Raises Refused."""
         if question.after is not None and question.tag != self.ids.tag:
-            raise _of_another_journal()
+            raise of_another_journal()
         chosen = filters.of(msgspec.json.decode(question.where)) if question.where else Filter()
         fits = None if chosen.empty else filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
         search = Search(
@@ -210,7 +227,7 @@ class Browser:
 
     # ------------------------------------------------------------------ looking (between two batches)
 
-    async def search(self, search: Search, after: _Cursor | None) -> tuple[Page, bool]:
+    async def search(self, search: Search, after: Cursor | None) -> tuple[Page, bool]:
         """One page, in as many steps as needed; and True if it ended at the limit of scanned messages or of
         time."""
         clock = time.monotonic
@@ -228,7 +245,7 @@ class Browser:
             if page.scanned >= _MAX_SCANNED or clock() >= ends_s:
                 return page, True
 
-    def _run(self, search: Search, after: _Cursor | None) -> Page:
+    def _run(self, search: Search, after: Cursor | None) -> Page:
         """The part of the page that one step finds."""
         queue = queue_of(self._broker, search.address)
         total = queue.depth + queue.unsettled
@@ -325,100 +342,3 @@ def load(read: JournalRead, queue: Queue, positions: Sequence[int]) -> list[Mess
     return [
         queue.reader.message(record, position) for record, position in zip(records, positions, strict=True)
     ]
-
-
-def may_read(request: Request, address: str) -> bool:
-    """True if the client may see the bodies of what it browses."""
-    return request.access.allows(request.client, READ, parse(address))
-
-
-# ---------------------------------------------------------------------- the query
-
-#: the parts of `where`, each as a parameter of its own; headers are `header.<name>`
-_TEXTS, _AGES, HEADER = ("q", "selector", "reason", "origin"), ("age_gt_s", "age_lt_s"), "header."
-FILTERS = ("where", *_TEXTS, *_AGES)
-
-
-def filter_of(query: dict[str, str]) -> Filter:
-    """The filter of all conditions of a query. Raises Refused."""
-    parts: dict[str, object] = {name: query[name] for name in _TEXTS if name in query}
-    for name in _AGES:
-        if name in query:
-            try:
-                parts[name] = float(query[name])
-            except ValueError:
-                raise invalid(f"query/{name}", "must be a number of seconds", query[name]) from None
-    headers = {name[len(HEADER) :]: value for name, value in query.items() if name.startswith(HEADER)}
-    if headers:
-        parts["headers"] = headers
-    if "where" in query and parts:
-        raise invalid("query/where", "contains all conditions; leave the other parameters out")
-    return filters.of(query.get("where") or parts)
-
-
-def _state(query: dict[str, str], chosen: Filter) -> str | None:
-    value = query.get("state", chosen.state)
-    if "state" in query and chosen.state is not None:
-        raise invalid("query/where", "contains the state already; leave the parameter state out")
-    if value is not None and value not in _STATES:
-        raise unknown("query/state", value, _STATES, "state")
-    return _STATES[value] if value is not None else None
-
-
-def _backwards(query: dict[str, str], state: str | None) -> bool:
-    order = query.get("order", "oldest")
-    if order not in ("oldest", "newest"):
-        raise unknown("query/order", order, ("oldest", "newest"), "order")
-    if order == "newest" and state == core_browse.DELAYED:
-        raise invalid("query/order", "delayed messages can only be listed in the order of their due times")
-    return order == "newest"
-
-
-def _fields(request: Request, address: str, query: dict[str, str], chosen: Filter) -> Collection[str]:
-    """The members of a row; none stands for all. Bodies, and what is found by them, need a right of their
-    own. Raises Refused."""
-    names = query["fields"].split(",") if "fields" in query else ()
-    fields = several("query/fields", names, message_json.BROWSED_FIELDS, "field")
-    if chosen.q is not None or not message_json.BODY_FIELDS.isdisjoint(fields):
-        request.permitted(READ, address)
-    if "body" in fields:
-        fields.append("body_base64")  # what a body that is no text is called
-    if not fields and not may_read(request, address):
-        return message_json.BROWSED_FIELDS - message_json.BODY_FIELDS
-    return fields
-
-
-def _of_another_journal() -> Refused:
-    return invalid(
-        "query/after",
-        "is of a page of another journal: a broker was set up again or restored since; begin at the first "
-        "page",
-    )
-
-
-def _is_of_cluster(query: dict[str, str]) -> bool:
-    scope = query.get("scope", "cluster")
-    if scope not in ("cluster", "broker"):
-        raise unknown("query/scope", scope, ("cluster", "broker"), "scope")
-    return scope == "cluster"
-
-
-def _cursor_text(cursor: _Cursor, ids: MessageIds) -> str:
-    text = f"{ids.tag:x}.{cursor[0]}.{cursor[1]}"
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def _cursor(text: str, ids: MessageIds) -> _Cursor:
-    try:
-        padded = text + "=" * (-len(text) % 4)
-        decoded = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
-        journal, priority, position = decoded.split(".")
-        if not (priority.isascii() and priority.isdigit() and position.isascii() and position.isdigit()):
-            raise ValueError(text)
-        if len(priority) > 14 or len(position) > 18:
-            raise ValueError(text)
-    except (ValueError, binascii.Error):
-        raise invalid("query/after", "is not a cursor of an earlier page", text) from None
-    if journal != f"{ids.tag:x}":
-        raise _of_another_journal()
-    return int(priority), int(position)

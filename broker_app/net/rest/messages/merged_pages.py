@@ -9,14 +9,14 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Final, NamedTuple, Protocol
+from typing import Annotated, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
 from broker_app.base.refused import Refused
 from broker_app.core.browse import DELAYED
 from broker_app.core.message import Message
-from broker_app.features.cluster.pages import BrowsedMessage, BrowsedPage, PageQuestion, RemotePages
+from broker_app.features.cluster.pages import BrowsedMessage, BrowsedPage, PageQuestion, RemotePages, State
 from broker_app.net.http.refusals import invalid
 
 _PREFIX: Final = "m."
@@ -171,7 +171,7 @@ def row_of(shown: _Shown, message_id: bytes, body_bytes: int) -> BrowsedMessage:
         time_ms=message.time_ms,
         expires_ms=message.expires_ms,
         due_ms=shown.due_ms,
-        state=shown.state,  # type: ignore[arg-type]  # one of the three states of browsing
+        state=cast(State, shown.state),
         attempts=shown.attempts,
         persistent=envelope.persistent,
         priority=envelope.priority,

@@ -32,7 +32,8 @@ from broker_app.net.rest.destinations.propagation import LOCAL, propagation_of
 from broker_app.net.rest.features.bridge_reason import with_bridge
 from broker_app.net.rest.features.cluster_reason import with_cluster
 from broker_app.net.rest.messages import message_json
-from broker_app.net.rest.messages.browse import READY, UNSETTLED, Shown, load, may_read, queue_of
+from broker_app.net.rest.messages.browse import READY, UNSETTLED, Shown, load, queue_of
+from broker_app.net.rest.messages.browse_query import may_read
 from broker_app.net.rest.node.cluster import ReadCluster
 from broker_app.rules.event import BROWSE, MANAGE, READ
 
