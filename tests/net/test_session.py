@@ -82,7 +82,7 @@ class Stage:
         self.seed_shares = SeedShares()
         #: for what is sent to sites only
         self.channels: Any = None
-        self.pages = None
+        self.pages: Any = None
         self.websocket_url = ""
         #: for browsers only
         self.requests: Any = None
