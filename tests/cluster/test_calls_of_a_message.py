@@ -10,6 +10,7 @@ from types import FrameType
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
 from broker_app.core.model import Delivery, InnerReceiver, Peer
+from broker_app.core.policy import DestinationPolicy
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.remote_consumers import RemoteConsumers
 from broker_app.features.cluster.links.remote_queues import RemoteQueues
@@ -36,8 +37,8 @@ class Clients(InnerReceiver):
 class Home:
     """A broker that decides when it is its turn, and its end of a link."""
 
-    def __init__(self, tag: int) -> None:
-        self._stage = Stage(tag=tag)
+    def __init__(self, tag: int, policy: DestinationPolicy | None = None) -> None:
+        self._stage = Stage(tag=tag, policy=policy)
         self.broker = self._stage.broker
         self._run: list[c.Command] = []
         self.wire = bytearray()
@@ -119,3 +120,29 @@ def test_a_message_over_a_link_costs_few_calls_of_functions() -> None:
     few, many = calls_of(owner, there, 100), calls_of(owner, there, 600)
     found = {step: (b - a) / 500 for step, a, b in zip(MOST, few, many, strict=True)}
     assert all(found[step] <= most for step, most in MOST.items()), found
+
+
+def local_calls(home: Home, messages: int) -> int:
+    """The calls for messages from a client of a broker to another one of it."""
+    calls: list[int] = []
+    with counted(calls):
+        home.submit(c.Publish(home.clients.peer, [(Envelope(Q, b"a:b\n"), b"x" * 100, None)] * messages))
+        home.turn()
+        home.submit(c.Settle(home.clients.peer, [tag for _, tag, _ in home.clients.got]))
+        home.turn()
+    assert len(home.clients.got) == messages
+    return calls[0]
+
+
+def test_a_message_to_a_preferred_local_consumer_costs_nothing_more_in_a_cluster() -> None:
+    """Where local consumers have credit; without, it crosses."""
+    alone, home, there = Home(1), Home(1, DestinationPolicy(prefer_local=True)), Home(2)
+    for broker in (alone, home, there):
+        broker.submit(c.Subscribe(broker.clients.peer, "1", Q, c.INDIVIDUAL, CREDIT))
+        broker.turn()
+    there.queues.refresh(there.broker.interest.all())
+    home.receive_from(there)
+    assert len(home.broker.destinations.queues[Q].consumers) == 2
+    for messages in (1, 100, 1_000):
+        assert local_calls(alone, messages) == local_calls(home, messages)
+    assert not home.wire
