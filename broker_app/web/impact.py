@@ -30,7 +30,7 @@ _RUN = 20
 
 
 class LostAction(TypedDict):
-    """What a client may do now, and could not any more, and the rule that decides it."""
+    """An action that a client may do now, and could not any more, and the rule that decides it."""
 
     right: str | None
     destination: str | None
@@ -70,7 +70,7 @@ class DecisionChanges(TypedDict):
 
 
 class Impact(TypedDict):
-    """What edits would change for decisions and for connected clients."""
+    """Changes that edits would make for decisions and for connected clients."""
 
     decisions: DecisionChanges
     clients_affected: int

@@ -9,7 +9,7 @@ from django.db.models import Max, Model
 
 from broker_app.web.resource_types.resource_type import Spec
 
-#: the distance of positions that nobody has chosen
+#: the distance of positions that were not chosen
 _STEP: Final = 10
 LEAST, MOST = -(2**31), 2**31 - 1
 FAULT: Final = f"must be between {LEAST} and {MOST}"
