@@ -59,7 +59,7 @@ def shown(alert: Alert) -> AlertStatus:
 
 
 def sentence(alert: Alert) -> str:
-    """The sentence about what was found, in English. `frontend/src/view/alert.ts` makes it in the language of a page."""
+    """The sentence about what was found, in English; pages have it from `frontend/src/view/alert.ts`."""
     condition, facts = CONDITIONS[alert.condition], alert.facts
     chosen = condition.failed if condition.failed and facts.get("result") == "failed" else condition.sentence
     reason = facts.get("reason") or facts.get("detail")
