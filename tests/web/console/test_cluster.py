@@ -49,6 +49,7 @@ def some_lists(**facts: Any) -> ListsReport:
     return ListsReport(
         **{
             "version": 7, "updates": True, "updates_on_remove": False, "rebalances": True, "filter": "",
+            "listeners": [],
             "warnings": [], "clients": 9, "behind": 2, "versions": [version], **facts,
         }
     )  # fmt: skip
