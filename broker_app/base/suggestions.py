@@ -13,5 +13,7 @@ MOST: Final = 1_000
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """The end of a sentence with the most similar known name; empty if none is similar."""
-    near = difflib.get_close_matches(word[:100], list(islice(known, MOST)), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    # Without the dashes of options, which all of them have in common.
+    names = {name.lstrip("-"): name for name in islice(known, MOST)}
+    near = difflib.get_close_matches(word[:100].lstrip("-"), names, n=1)
+    return f"; did you mean {names[near[0]]}?" if near else ""

@@ -42,3 +42,10 @@ def test_a_mistyped_global_option_is_suggested(command_line: CommandLine) -> Non
     """The options of the command alone were searched."""
     refused = command_line("queue", "ls", "--otput", "json")
     assert (refused.code, "no such option: --otput; did you mean --output?" in refused.err) == (USAGE, True)
+
+
+def test_an_option_that_resembles_none_but_for_its_dashes_has_no_suggestion(
+    command_line: CommandLine,
+) -> None:
+    refused = command_line("pub", "orders", "x", "--ttl", "5")
+    assert (refused.code, "did you mean" in refused.err) == (USAGE, False), refused.err

@@ -191,7 +191,7 @@ def test_settings_of_the_running_broker_are_set_by_name(mom: CommandLine) -> Non
     assert "max_attempts" not in back.json()["settings"]
     for wrong, said in (
         ("max_atempts=3", "did you mean max_attempts?"),
-        ("max_attempts=many", "is not a number"),
+        ("max_attempts=many", "must be a number"),
     ):
         refused = mom("config", "set", wrong)
         assert (refused.code, said in refused.err) == (USAGE, True), refused.err

@@ -153,6 +153,15 @@ def test_sizes_and_times_are_written_with_their_units(mom: CommandLine) -> None:
     assert (refused.code, "2s, 5m" in refused.err) == (USAGE, True), refused.err
 
 
+def test_settings_of_the_broker_take_units_as_well(mom: CommandLine) -> None:
+    done = mom("config", "set", "full_wait=1m", "max_bytes_per_second=1MiB", "-o", "json")
+    assert done.code == OK, done.err
+    assert done.json()["settings"] == {"full_wait": 60, "max_bytes_per_second": 1 << 20}
+    assert mom("config", "set", "full_wait=", "max_bytes_per_second=").code == OK
+    refused = mom("config", "set", "full_wait=soon")
+    assert (refused.code, "must be a time such as 2s, 5m" in refused.err) == (USAGE, True), refused.err
+
+
 def test_a_limit_is_shown_with_that_of_all_brokers_of_a_cluster() -> None:
     def facts(brokers: int, effective: int) -> dict[str, Any]:
         limit = {"limit": 100, "scope": "broker", "brokers": brokers, "effective": effective}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.base import units
 from broker_app.base.reply_types import Facts
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import FAILED, UNREACHABLE, USAGE, Failure
@@ -99,14 +98,15 @@ def _setting(assignment: str) -> tuple[str, Any]:
     known = {setting.name: setting for setting in config.settings()}
     if not text or name not in known:
         return name, text or None
-    try:
-        value: Any = text
-        if known[name].type in ("int", "float"):
-            value = units.size(text) if known[name].rule.unit == "bytes" else json.loads(text)
-    except ValueError:
-        raise Failure(
-            USAGE, f"{name}: {text!r} is not a number", fix=f"{name}: {known[name].rule.about}"
-        ) from None
+    value = config.in_unit(name, text)
+    if value == text and known[name].type in ("int", "float"):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            fault = config.fault_of_override(name, text)
+            raise Failure(
+                USAGE, f"{name}: {text!r} {fault}", fix=f"{name}: {known[name].rule.about}"
+            ) from None
     return name, value
 
 
