@@ -37,7 +37,12 @@ def test_a_thread_that_is_joined_and_does_not_end_is_reported_and_ends_the_proce
     worker = Worker("journal-sync", lambda *_: None)
     worker.submit(hung.wait, lambda *_: None)
     watch = StopWatch(0.01, 0.05, ended)
-    joined = threading.Thread(target=lambda: (watch.begin(), worker.close()))
+
+    def stop() -> None:
+        watch.begin()
+        worker.close()
+
+    joined = threading.Thread(target=stop)
     joined.start()
     try:
         assert ended.wait() == 1

@@ -291,12 +291,15 @@ async def test_a_client_that_leaves_in_the_middle_publishes_nothing(rest: Rest) 
     assert "/queue/a" not in rest.engine.broker.destinations.queues
 
 
-async def test_a_full_engine_lets_publishers_wait(make_rest: MakeRest) -> None:
+@pytest.mark.parametrize(
+    ("path", "queue"), [("/queues/a/messages", "a"), ("/profiles/messages?profile=name='none'", "$seeds")]
+)
+async def test_a_full_engine_lets_publishers_wait(make_rest: MakeRest, path: str, queue: str) -> None:
     rest = make_rest(hold=True)
     rest.engine._inbox_limit = 0
-    posts = [asyncio.ensure_future(rest.alice.post("/queues/a/messages", content=b"x")) for _ in range(3)]
-    await rest.until(lambda: rest.depth("a") == 1)
+    posts = [asyncio.ensure_future(rest.alice.post(path, content=b"x")) for _ in range(3)]
+    await rest.until(lambda: rest.depth(queue) == 1)
     rest.journal.hold = False
     rest.journal.release()
     assert [reply.status_code for reply in await asyncio.gather(*posts)] == [201, 201, 201]
-    assert rest.depth("a") == 3
+    assert rest.depth(queue) == 3

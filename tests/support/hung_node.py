@@ -26,9 +26,13 @@ def main(data: Path, stomp_port: int, limit_s: float) -> int:
             Event().wait()
         sync(file)
 
-    File.sync = may_hang  # type: ignore[method-assign]
-    process.StopWatch = partial(StopWatch, limit_s=limit_s)  # type: ignore[assignment,misc]
-    process._EACH_S = process._SAME_S = 0.05  # type: ignore[misc]
+    setattr(File, "sync", may_hang)  # noqa: B010 -- mypy would refuse the assignment
+    for name, value in {
+        "StopWatch": partial(StopWatch, limit_s=limit_s),
+        "_EACH_S": 0.05,
+        "_SAME_S": 0.05,
+    }.items():
+        setattr(process, name, value)
     policy = Policy(version=1, users={"ann": UserFacts("ann", "ann", admin=True)})
     settings = {"name": "hung", "data": data, "drain": 0.2, "port": 0, "stomp_port": stomp_port}
     lifeline, _ = os.pipe()
