@@ -114,7 +114,8 @@ def test_the_overview_is_sent_in_few_bytes_and_in_fewer_when_it_is_visited_again
     sent: list[tuple[float, str]] = []
 
     def note(request: Request) -> None:
-        sent.append((request.sizes()["responseBodySize"] / 1024, request.url))
+        # What comes from the cache has a size below zero.
+        sent.append((max(0, request.sizes()["responseBodySize"]) / 1024, request.url))
 
     with chromium.new_context(base_url=broker.url, storage_state=session) as context:
         for most in (FIRST_VISIT_KIB, NEXT_VISIT_KIB):
