@@ -18,10 +18,8 @@ import { pageAddress, server, session } from "../services.ts";
 import { bindShortcuts } from "../shortcuts.ts";
 import "../style/messages.css";
 import { count } from "../view/format.ts";
-import { publishSnippets } from "../view/snippets.ts";
 import { Island } from "./island.ts";
 import "./message-detail.ts";
-import { snippetBlock } from "./snippet-block.ts";
 
 /**
  * The messages of a queue: search, selection, details and actions. Browsing changes nothing: no delivery, no count,
@@ -38,6 +36,9 @@ export class MessageBrowser extends Island {
   readonly #linked = new LinkedMessage();
   /** The ids of the selected messages, of all pages. */
   readonly #selected = new Set<string>();
+  /** Commands for an empty queue, and of which they are. */
+  #commands: TemplateResult[] = [];
+  #commandsOf = "";
   #rights: string[] | undefined;
   #unbind: (() => void) | undefined;
   #unsubscribe: (() => void) | undefined;
@@ -156,11 +157,21 @@ export class MessageBrowser extends Island {
   }
 
   #empty(text: string): TemplateResult {
+    if (this.#commandsOf !== this.queue) void this.#loadCommands(this.queue);
     return html`<div class="empty">
       <p>${text}</p>
       <a class="button primary" href=${pageOf(`/queue/${this.queue}`, "publish")}>${gettext("Publish a message")}</a>
-      <div class="empty-code">${publishSnippets(`/queue/${this.queue}`, server).map(snippetBlock)}</div>
+      <div class="empty-code">${this.#commands}</div>
     </div>`;
+  }
+
+  async #loadCommands(queue: string): Promise<void> {
+    this.#commandsOf = queue;
+    this.#commands = [];
+    const { firstMessage } = await loadModule(() => import("../messages/first-message.ts"));
+    if (this.#commandsOf !== queue) return;
+    this.#commands = firstMessage(queue, server);
+    this.requestUpdate();
   }
 
   #nothingMatches(): TemplateResult {
