@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -21,6 +22,7 @@ from broker_app.features.cluster.record.replicated_record import KeeperSettings
 from broker_app.features.cluster.report import DiscoveryReport
 from broker_app.net.operator_audit import RELOADED
 from tests.cli.conftest import CommandLine, Result
+from tests.cluster.test_pages import Others, row
 from tests.rest.conftest import Rest
 from tests.rest.test_cluster_record import a_record
 from tests.rest.test_journal import administered
@@ -102,6 +104,16 @@ async def test_browse_names_the_brokers_whose_messages_it_does_not_show(served: 
     found = await served.command("browse", "orders")
     assert (found.code, "one" in found.out) == (OK, True)
     assert "not shown: the messages of b2, b3, which cannot be asked now" in found.err
+
+
+async def test_browse_shows_the_broker_of_each_message(served: Served) -> None:
+    envelope = Envelope("/queue/orders", b"", persistent=True)
+    served.rest.engine.submit(Publish(Peer(InnerReceiver()), [(envelope, b"one", None)]))
+    others: Any = Others(b1=[], b2=[row(1, body=b"two")])
+    served.rest.parts.rest.browser.others = others
+    found = await served.command("browse", "orders")
+    assert (found.code, "not shown" in found.err) == (OK, False)
+    assert [(line[0], line[-1]) for line in found.rows] == [("broker", "body"), ("b2", "two"), ("b1", "one")]
 
 
 async def test_the_change_record_is_listed_backed_up_restored_and_compacted(
