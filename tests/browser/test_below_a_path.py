@@ -18,6 +18,7 @@ from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.support.broker_process import BrokerProcess
 from tests.support.children import Child
 from tests.support.missing import missing
+from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.ports import reserve_port
 
@@ -78,7 +79,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
         yield process
     finally:
         nginx.terminate()
-        nginx.wait(10)
+        nginx.wait(patient(10))
         log.close()
         process.kill()
 

@@ -12,6 +12,7 @@ from mom_client import blocking
 from tests.browser.conftest import WAIT_MS
 from tests.browser.looks import assert_no_violations
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
 #: of a broker without a configured name
 NAME = "mom"
@@ -66,7 +67,7 @@ def test_example_code_works_with_a_token_created_on_the_page(page: Page, broker:
     produce, consume = page.locator("mom-destination-code pre").all_inner_texts()
     assert secret in produce and secret in consume
     for code in (produce, consume):
-        ran = subprocess.run(["bash", "-euc", code], capture_output=True, text=True, timeout=30)
+        ran = subprocess.run(["bash", "-euc", code], capture_output=True, text=True, timeout=patient(30))
         assert ran.returncode == 0, ran.stderr
     assert '"body":"Hello"' in ran.stdout, "it was sent, and received"
     elsewhere = broker.request(

@@ -16,6 +16,7 @@ from mom_client import callback_launch
 from tests.cli.conftest import CommandLine
 from tests.support.authority import Authority
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 PROGRAM = """
@@ -96,7 +97,7 @@ def test_two_programs_that_start_together_share_one_callback_broker_that_outlive
     machine: Machine,
 ) -> None:
     programs = [machine.program() for _ in range(2)]
-    (first, log), (second, other_log) = (program.communicate(timeout=120) for program in programs)
+    (first, log), (second, other_log) = (program.communicate(timeout=patient(120)) for program in programs)
     first, second = first.strip(), second.strip()
     assert first == second != "none"
     starts, waits = sorted((log, other_log), key=len, reverse=True)
@@ -108,14 +109,14 @@ def test_two_programs_that_start_together_share_one_callback_broker_that_outlive
         [],  # it was there already
     )
     pid = int(first)
-    assert machine.program(MOM_AUTOCB="0").communicate(timeout=60)[0].strip() == first
+    assert machine.program(MOM_AUTOCB="0").communicate(timeout=patient(60))[0].strip() == first
     assert (machine.state / "programs.json").stat().st_mode & 0o077 == 0
     listed = machine.mom("--context", "REcallback", "queue", "ls")
     assert listed.code == 0, listed
     assert machine.stop() == 0
     poll(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid))
     assert not (machine.state / "programs.json").exists()
-    assert machine.program(MOM_AUTOCB="").communicate(timeout=60)[0].strip() == "none"
+    assert machine.program(MOM_AUTOCB="").communicate(timeout=patient(60))[0].strip() == "none"
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_two_clients_that_start_together_use_one_callback_broker_that_outlives_t
     assert printed == [f"True hello {pids[0]}\n"] * 2, [client.communicate()[1] for client in clients]
     listed = machine.mom("--context", "REcallback", "service", "ls")
     assert all(name in listed.out for name in SERVICES)
-    assert [client.communicate(timeout=60)[1] for client in clients] == ["", ""]
+    assert [client.communicate(timeout=patient(60))[1] for client in clients] == ["", ""]
     ended_at = time.monotonic()
     while time.monotonic() < ended_at + OUTLIVES_S:
         assert machine.callback_brokers() == pids

@@ -89,7 +89,7 @@ class CommandLine:
             while part := os.read(ours, 65536):
                 shown += part
         os.close(ours)
-        return Result(process.wait(60), shown.decode(), "")
+        return Result(process.wait(patient(60)), shown.decode(), "")
 
     def __call__(self, *arguments: str, stdin: str = "", timeout_s: float = 60, **more: Any) -> Result:
         with self.popen(*arguments, **more) as process:

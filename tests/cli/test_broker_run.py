@@ -14,6 +14,7 @@ import pytest
 
 from broker_app.cli.base.failures import FAILED, OK, USAGE
 from tests.cli.conftest import CommandLine
+from tests.support.patience import patient
 from tests.support.ports import reserve_port
 
 
@@ -34,7 +35,7 @@ def running(mom: CommandLine, *options: str, last_line: str = "send", **more: st
             yield welcome
         finally:
             broker.send_signal(signal.SIGTERM)
-            broker.communicate(timeout=30)
+            broker.communicate(timeout=patient(30))
     assert broker.returncode == OK
 
 

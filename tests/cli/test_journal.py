@@ -7,6 +7,7 @@ from pathlib import Path
 from broker_app.cli.base.failures import CONFLICT, FAILED, NOT_FOUND, OK
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.patience import patient
 
 
 def test_verify_and_dump(start_broker: StartBroker, command_line: CommandLine) -> None:
@@ -49,7 +50,7 @@ def test_dump_shows_subscriptions_and_delays(start_broker: StartBroker, command_
     with command_line.popen("sub", "/topic/t", "--durable", "kept", "-n", "1") as leaving:
         assert leaving.stderr is not None and "listening" in leaving.stderr.readline()
         assert command_line("pub", "/topic/t", "x").code == OK
-        leaving.communicate(timeout=30)
+        leaving.communicate(timeout=patient(30))
     assert command_line("topic", "forget", "kept", "--yes").code == OK
     assert command_line("pub", "q", "later", "--delay", "60").code == OK
     dumped = command_line("journal", "dump", str(broker.data / "journal"))

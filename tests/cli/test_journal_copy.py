@@ -12,6 +12,7 @@ import pytest
 from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.patience import patient
 from tests.support.postgres import Postgres, postgres_server
 
 
@@ -26,7 +27,7 @@ def leave_messages(mom: CommandLine, broker: BrokerProcess) -> None:
     with mom.popen("sub", "/topic/t", "--durable", "kept", "-n", "1") as leaving:
         assert leaving.stderr is not None and "listening" in leaving.stderr.readline()
         assert mom("pub", "/topic/t", "taken").code == OK
-        leaving.communicate(timeout=30)
+        leaving.communicate(timeout=patient(30))
     assert mom("pub", "/topic/t", "for the durable subscription").code == OK
     assert mom("pub", "q", "number {{n}}", "-n", "20", "-H", "tenant=acme").code == OK
     assert mom("get", "q", "-n", "3").code == OK

@@ -10,6 +10,7 @@ import pytest
 from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
 
 def bodies(mom: CommandLine, queue: str, count: int) -> list[str]:
@@ -169,7 +170,7 @@ def test_sub_of_a_topic(mom: CommandLine) -> None:
         assert listening.stderr is not None
         while listening.poll() is None:
             mom("pub", "/topic/news.sport", "goal")
-        out, _ = listening.communicate(timeout=30)
+        out, _ = listening.communicate(timeout=patient(30))
     message = json.loads(out.splitlines()[0])
     assert (message["destination"], message["body"]) == ("/topic/news.sport", "goal")
     assert message["headers"]["message-id"] == message["id"]

@@ -13,6 +13,7 @@ import pytest
 from broker_app.cli.base.failures import NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 
@@ -103,7 +104,7 @@ def test_statistics_are_repeated_until_interrupted(mom: CommandLine, command: tu
         assert watching.stdout is not None
         lines = [json.loads(watching.stdout.readline()) for _ in range(3)]
         watching.send_signal(signal.SIGINT)
-        assert watching.wait(10) == OK
+        assert watching.wait(patient(10)) == OK
     assert all("in_rate" in line for line in lines)
 
 

@@ -21,6 +21,7 @@ from tests.cli.conftest import CommandLine
 from tests.pipeline.runs import BrokerApi, surroundings
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.java import QUICK, require_java
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 SPARK = ("--nice", "0", "--master", "local[1]")
@@ -67,7 +68,7 @@ def test_an_archive_is_stopped_and_continued_and_has_each_message_once(
         assert (second.code, "archive runs already, on" in second.err) == (TEMPORARY, True)
         stopped = command_line("pipeline", "stop", "archive", "--wait", "-o", "json")
         assert (stopped.code, stopped.json()["state"]) == (OK, "stopped"), stopped.err
-        written, complaint = resident.communicate(timeout=60)
+        written, complaint = resident.communicate(timeout=patient(60))
     assert (resident.returncode, '"state": "stopped"' in written) == (OK, True), complaint
     sent += produce_and_consume(broker, 30, 10)
     again = command_line(*command, "--available-now", timeout_s=200)

@@ -5,6 +5,7 @@ import pytest
 from broker_app.cli.base.failures import CONFLICT, EMPTY, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
 
 def fill(broker: BrokerProcess, queue: str, *bodies: bytes, content_type: str = "text/plain") -> None:
@@ -73,7 +74,7 @@ def test_get_of_an_empty_queue(broker: BrokerProcess, mom: CommandLine) -> None:
 def test_get_waits(broker: BrokerProcess, mom: CommandLine) -> None:
     with mom.popen("get", "get.wait", "--wait", "30", "-o", "id") as waiting:
         fill(broker, "get.wait", b"at last")
-        out, _ = waiting.communicate(timeout=30)
+        out, _ = waiting.communicate(timeout=patient(30))
     assert waiting.returncode == OK
     assert len(out.strip()) == 36
 

@@ -8,6 +8,7 @@ from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
 from broker_app.cli.configuration.destination_settings import shown, values_of
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
 
 def facts(broker: BrokerProcess, queue: str) -> Any:
@@ -97,7 +98,7 @@ def test_durable_subscriptions_are_listed_and_deleted(broker: BrokerProcess, mom
         assert leaving.stderr is not None and "listening" in leaving.stderr.readline()
         assert mom("topic", "forget", "kept", "--yes").code == CONFLICT
         assert mom("pub", "/topic/subs.eu", "1").code == OK
-        leaving.communicate(timeout=30)
+        leaving.communicate(timeout=patient(30))
     assert mom("pub", "/topic/subs.eu", "2").code == OK
     (row,) = mom("topic", "subs", "subs.eu", "-o", "json").json()
     assert (row["name"], row["state"], row["backlog"]) == ("kept", "offline", 1)

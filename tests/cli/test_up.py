@@ -16,6 +16,7 @@ import pytest
 from broker_app.cli.base.failures import FAILED, OK, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 
@@ -42,7 +43,7 @@ def running(command_line: CommandLine, *options: str, **more: Any) -> Iterator[s
             yield welcome
         finally:
             broker.send_signal(signal.SIGTERM)
-            broker.communicate(timeout=30)
+            broker.communicate(timeout=patient(30))
     assert broker.returncode == OK
 
 
@@ -130,7 +131,7 @@ def test_opens_a_browser(command_line: CommandLine, tmp_path: Path) -> None:
     with command_line.popen("up", *options, environment={"BROWSER": f"{tmp_path}/browser %s"}) as broker:
         poll((tmp_path / "page").exists, deadline_s=30)
         broker.send_signal(signal.SIGTERM)
-        broker.communicate(timeout=15)
+        broker.communicate(timeout=patient(15))
     assert re.match(r"http://127\.0\.0\.1:\d+/login/once/\S{20,}", (tmp_path / "page").read_text())
 
 

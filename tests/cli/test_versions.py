@@ -10,6 +10,7 @@ import yaml
 from broker_app.cli.base.failures import NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
 
 def newest(mom: CommandLine) -> int:
@@ -141,4 +142,4 @@ def test_the_audit_log_is_followed(mom: CommandLine, broker: BrokerProcess, grou
         broker.request("DELETE", f"/api/v1/queues/{group}/messages?all=true")
         assert json.loads(following.stdout.readline())["number"] > seen["number"]
         following.send_signal(signal.SIGINT)
-        assert following.wait(10) == OK
+        assert following.wait(patient(10)) == OK

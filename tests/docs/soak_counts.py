@@ -119,7 +119,7 @@ def _of_variable(call: ast.Call) -> Iterator[Count]:
     """The count that `make soak` sets, with its default."""
     name, *default = (node.value if isinstance(node, ast.Constant) else "" for node in call.args)
     if name in variables():
-        yield Count(f"{default[0]}" if default else "0", variables()[str(name)])
+        yield Count(str(default[0]) if default else "0", variables()[str(name)])
 
 
 def _asks_for_soak(test: ast.expr) -> bool:

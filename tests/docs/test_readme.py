@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import BUILD_COMMANDS, ROOT, BrokerProcess
+from tests.support.patience import patient
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -16,7 +17,9 @@ BIN = Path(sys.executable).parent
 
 
 def run(command: list[str], environment: dict[str, str], folder: Path = ROOT) -> str:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=90)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=patient(90)
+    )
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -274,7 +274,7 @@ async def test_a_notification_that_fails_for_ever_is_given_up_and_the_queue_is_b
     target = Target.of("queue:a")
     outbox = RetryQueue(refuse, hear, delays_s=(0.0,))
     outbox.put(target, TOLD)
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), patient(10))
     assert gave_up == ["no server there"]
     slow = RetryQueue(refuse, hear, delays_s=(60.0,))
     for _ in range(MOST + 2):

@@ -13,6 +13,7 @@ from mom_pipeline import requirements
 from mom_pipeline.errors import PipelineError
 from mom_pipeline.spark import spark_home
 from mom_pipeline.spark.java import Java
+from tests.support.patience import patient
 
 _JAVA = Java("PATH", Path("/opt/java"), "17.0.15", "17.0.15+6-Debian-1deb12u1")
 
@@ -73,7 +74,7 @@ def test_processes_that_make_it_at_once_share_one(cache: Path) -> None:
         assert process.stdin is not None
         process.stdin.close()
         process.stdin = None
-    shown = {process.communicate(timeout=60)[0] for process in started}
+    shown = {process.communicate(timeout=patient(60))[0] for process in started}
     assert shown == {f"{spark_home.make(_JAVA) / 'jars'} True\n"}
     assert len(os.listdir(cache)) == 1
 

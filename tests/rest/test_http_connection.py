@@ -192,7 +192,7 @@ async def test_a_fault_at_one_connection_does_not_end_the_server(
     writer.close()
     reader, writer = await open_to(served)
     writer.write(POST)
-    assert b" 201 " in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+    assert b" 201 " in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), patient(10))
     writer.close()
 
 

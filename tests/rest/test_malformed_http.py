@@ -15,6 +15,7 @@ from broker_app.net.rest import RestLimits
 from broker_app.net.server.listeners import listen
 from broker_app.net.server.serve import serve
 from tests.rest.conftest import MakeRest, Rest
+from tests.support.patience import patient
 
 HEAD = b"POST /api/v1/queues/a/messages HTTP/1.1\r\nhost: localhost\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
@@ -49,7 +50,7 @@ async def answer_of(port: int, *parts: bytes) -> bytes:
         for part in parts:
             writer.write(part)
             await writer.drain()
-        return await asyncio.wait_for(reader.read(), 30)
+        return await asyncio.wait_for(reader.read(), patient(30))
     finally:
         writer.close()
 
@@ -101,9 +102,9 @@ async def test_a_body_that_does_not_go_on_ends_the_connection(port: int) -> None
 async def test_empty_lines_do_not_keep_a_connection(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /api/v1/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n")
-    assert (await asyncio.wait_for(reader.readuntil(b"}"), 30)).startswith(b"HTTP/1.1 200 ")
+    assert (await asyncio.wait_for(reader.readuntil(b"}"), patient(30))).startswith(b"HTTP/1.1 200 ")
     writer.write(b"\r\n")
-    assert (await asyncio.wait_for(reader.read(), 30)).startswith(b"HTTP/1.1 408 ")
+    assert (await asyncio.wait_for(reader.read(), patient(30))).startswith(b"HTTP/1.1 408 ")
     writer.close()
 
 
@@ -119,7 +120,7 @@ async def test_empty_lines_do_not_keep_a_connection(port: int) -> None:
 async def test_a_head_has_bounds(port: int, request_head: bytes, status: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request_head)
-    assert (await asyncio.wait_for(reader.readline(), 30)).split()[1] == status
+    assert (await asyncio.wait_for(reader.readline(), patient(30))).split()[1] == status
     writer.close()
 
 

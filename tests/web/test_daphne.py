@@ -12,6 +12,7 @@ from websockets.sync.client import connect
 
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.children import Child
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 pytestmark = pytest.mark.process
@@ -33,7 +34,7 @@ def pages(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> It
         yield _LISTENING.findall(log.read_text())[0]
     finally:
         daphne.send_signal(signal.SIGTERM)
-        daphne.wait(30)
+        daphne.wait(patient(30))
 
 
 def test_users_log_in_and_see_the_configuration(broker: BrokerProcess, pages: str) -> None:

@@ -17,6 +17,8 @@ import pytest_asyncio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.support.patience import patient
+
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1024 * 1024
 
@@ -37,7 +39,7 @@ class Served:
     async def stop(self) -> tuple[int, str]:
         """Asks it to stop; returns its exit code and what else it printed."""
         self.process.send_signal(signal.SIGTERM)
-        out, _ = await asyncio.wait_for(self.process.communicate(), 15)
+        out, _ = await asyncio.wait_for(self.process.communicate(), patient(15))
         assert self.process.returncode is not None
         return self.process.returncode, out.decode()
 
@@ -68,7 +70,7 @@ async def serving(data: Path, further: Mapping[str, str] = MappingProxyType({}))
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
-    port = int(await asyncio.wait_for(process.stdout.readline(), 30))
+    port = int(await asyncio.wait_for(process.stdout.readline(), patient(30)))
     yield Served(process, port, "MOM_TLS_CERT" in further)
     if process.returncode is None:
         process.kill()
@@ -190,7 +192,7 @@ async def exchange(served: Served, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     try:
         writer.write(request)
-        return await asyncio.wait_for(reader.read(), 20)
+        return await asyncio.wait_for(reader.read(), patient(20))
     finally:
         writer.close()
 

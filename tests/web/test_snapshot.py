@@ -82,7 +82,7 @@ async def following(interval_s: float) -> AsyncIterator[Callable[[], asyncio.Fut
     known = await sync_to_async(snapshot.read_policy)(False)
     task = asyncio.create_task(snapshot.follow(known, dict, policies.put_nowait, interval_s))
     await asyncio.sleep(0)  # it connects to the signal in its first step
-    yield lambda: asyncio.ensure_future(asyncio.wait_for(policies.get(), 10))
+    yield lambda: asyncio.ensure_future(asyncio.wait_for(policies.get(), patient(10)))
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task

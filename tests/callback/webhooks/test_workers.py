@@ -16,6 +16,7 @@ from django.core.management import CommandError, call_command
 from tests.support.broker_process import BrokerProcess
 from tests.support.forked import Forked
 from tests.support.hook_server import HookServer, hook_server
+from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.redis import Redis, redis_server
 
@@ -132,7 +133,7 @@ def test_a_worker_ends_with_ctrl_c(crew: Crew) -> None:
     worker = crew.start_worker()
     poll(lambda: crew.status()["state"] == "running", 60)
     worker.send_signal(signal.SIGINT)
-    assert worker.wait(20) == 0
+    assert worker.wait(patient(20)) == 0
     assert "Traceback" not in crew.log
 
 
