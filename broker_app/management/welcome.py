@@ -83,7 +83,7 @@ class Welcome:
         return f"{self._host}:{self.ports.stomp}"
 
     def _warnings(self) -> Iterator[str]:
-        """What other machines can reach without encryption, and how that ends."""
+        """The listeners that other machines reach without encryption, and how each is closed."""
         mom = self.config
         if is_loopback(mom.host):
             return

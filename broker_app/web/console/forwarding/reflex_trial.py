@@ -47,7 +47,7 @@ def first_form(declared: Facts) -> TrialForm:
 
 
 def trial_of(request: HttpRequest, kind: str, form: TrialForm) -> ReflexTrial:
-    """What the reflexes of a kind decide about the message of a valid form. Raises Refused."""
+    """The decision of the reflexes of a kind about the message of a valid form. Raises Refused."""
     node = node_of(request)
     if node is None:
         raise Refused("conflict", str(NO_NODE))
