@@ -12,6 +12,7 @@ from typing import Any, Final
 from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.broker import Broker
+from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.report import TakeoverReport
 from broker_app.features.enhanced_cluster.adopted_broker import AdoptedBroker
@@ -21,7 +22,10 @@ from broker_app.features.enhanced_cluster.registry import JournalState
 from broker_app.features.enhanced_cluster.takeover import OwnBroker, TakenJournal, stored_messages
 from broker_app.journal.errors import JournalError
 from broker_app.net.broker_state import BrokerState
+from broker_app.net.http.limits import RestLimits
 from broker_app.net.policy.policy import Policy
+from broker_app.net.rest.messages.browse import Browser
+from broker_app.net.rest.messages.message_json import Blocks
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.storage.factory import store_at
 from broker_app.telemetry.event_log import CLUSTER, EventLog
@@ -117,6 +121,8 @@ class EnhancedMember:
         """Serve a journal that was taken over."""
         adopted = AdoptedBroker(taken, self._settings, self._config.inbox_bytes, self._lost)
         self._adopted[taken.note.journal] = adopted
+        client, limits = EngineClient(adopted.engine, "pages"), RestLimits.of(self._config)
+        adopted.cluster.pages.browse = Browser(client, adopted.engine.records, Blocks(), limits).page
         note = taken.note
         self._events.note(
             CLUSTER,
