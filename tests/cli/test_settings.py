@@ -116,7 +116,7 @@ def test_a_queue_is_removed(broker: BrokerProcess, mom: CommandLine) -> None:
     assert unconfirmed.code == USAGE and "1 waiting" in unconfirmed.err
     assert mom("queue", "rm", "remove", "--dry-run").code == OK
     refused = mom("queue", "rm", "remove", "--yes")
-    assert refused.code == CONFLICT and "1 messages wait" in refused.err
+    assert refused.code == CONFLICT and "1 waiting" in refused.err
     assert mom("queue", "rm", "remove", "--yes", "--force").code == OK
     assert mom("queue", "rm", "remove", "--yes").code == NOT_FOUND
     assert mom("queue", "rm", "remove", "--yes", "--idempotent").code == OK

@@ -102,7 +102,7 @@ async def test_what_is_declared_or_durable_is_the_same_at_all_brokers_until_it_i
     poll(lambda: last_event(b1)["event"] == "not deleted")
     assert last_event(b1)["name"] == "/queue/orders"
     assert "b2 has deleted it" in last_event(b1)["detail"]
-    assert "1 messages wait" in last_event(b1)["detail"]
+    assert "1 waiting" in last_event(b1)["detail"]
     assert b1.request("DELETE", "/api/v1/subscriptions/audit").status == 204
     poll(lambda: subscriptions(b2) == [])
 
