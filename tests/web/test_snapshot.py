@@ -133,7 +133,7 @@ async def test_when_tokens_were_used_is_written_down_and_changes_nothing() -> No
 @pytest.mark.django_db(transaction=True)
 async def test_an_expired_token_leaves_the_policy_without_a_change() -> None:
     john = await sync_to_async(actions.create_user)(actions.SYSTEM, "john", "correct horse battery")
-    for name, lasts_s in (("short", 0.5), ("long", 3600), ("for ever", None)):
+    for name, lasts_s in (("short", patient(0.5)), ("long", 3600), ("for ever", None)):
         expires = datetime.now(UTC) + timedelta(seconds=lasts_s) if lasts_s is not None else None
         await sync_to_async(actions.create_token)(actions.SYSTEM, john, name, expires)
     async with following(interval_s=3600) as next_policy:
