@@ -61,7 +61,8 @@ class Welcome:
         if self.link:
             where = self.page if at_terminal else f"the link in {(mom.data / LOGIN_LINK).resolve()}"
             lines.append(f"  log in    {where} (once, within ten minutes)")
-        lines.append(f"  send      curl {user}-d hello {url}/api/v1/queues/hello/messages")
+        send = f"curl {user}-H 'Content-Type: text/plain' -d hello {url}/api/v1/queues/hello/messages"
+        lines.append(f"  send      {send}")
         return [*lines, *self._warnings(), ""]
 
     def standby_lines(self) -> list[str]:

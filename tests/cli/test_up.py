@@ -26,7 +26,9 @@ def test_prints_what_a_newcomer_needs_and_stops_on_sigterm(command_line: Command
         assert re.search(r"console +http://127\.0\.0\.1:\d+/console/", welcome)
         assert f"the password is in {tmp_path}/data/first_password" in welcome
         assert f"the link in {tmp_path}/data/login_link" in welcome
-        assert re.search(r"send +curl -u admin -d hello http://\S+/api/v1/queues/hello/messages", welcome)
+        assert re.search(
+            r"send +curl -u admin -H '\S+ \S+' -d hello http://\S+/api/v1/queues/hello/messages", welcome
+        )
 
 
 @contextmanager

@@ -76,7 +76,9 @@ def test_the_first_start_shows_a_password_and_a_link_that_work(
     assert "http://127.0.0.1:8123/console/" in said
     assert "127.0.0.1:61999" in said
     password = said.split("the password is ")[1].split()[0]
-    assert f"curl -u admin:{password} -d hello http://127.0.0.1:8123/api/v1/queues/hello/messages" in said
+    assert (
+        f"curl -u admin:{password} -H 'Content-Type: text/plain' -d hello http://127.0.0.1:8123/api" in said
+    )
     assert User.objects.get(username="admin").check_password(password)
     path = said.split("http://127.0.0.1:8123/login/once/")[1].split()[0]
     assert client.get(f"/login/once/{path}").headers["Location"] == "/console/welcome/"
@@ -160,7 +162,7 @@ def test_a_given_password_is_never_shown(
 ) -> None:
     said = start(monkeypatch, data, admin_password="administrator's own")
     assert "administrator's own" not in said
-    assert "curl -u admin -d hello" in said
+    assert "curl -u admin -H 'Content-Type: text/plain' -d hello" in said
 
 
 @pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
@@ -169,7 +171,7 @@ def test_anonymous_mode_warns_loudly_and_needs_no_login(
 ) -> None:
     said = start(monkeypatch, data, anonymous=True, host="::")
     assert "ANONYMOUS MODE" in said
-    assert "curl -d hello http://[::1]:8123/" in said
+    assert "curl -H 'Content-Type: text/plain' -d hello http://[::1]:8123/" in said
     assert started.logins.anonymous() is not None
 
 
