@@ -197,7 +197,7 @@ $(FRONTEND_TESTING): $(FRONTEND)
 	@$(NPM) --prefix frontend install --include=dev --no-save --no-progress --no-audit --no-fund --loglevel error >/dev/null
 	@touch $@
 
-$(CONSOLE): $(FRONTEND) $(shell find frontend/src frontend/vite.config.js -type f) $(wildcard static/console/*.svg)
+$(CONSOLE): $(FRONTEND) $(wildcard static/console/*.svg) $(shell find frontend/src frontend/vite.config.js -type f) $(wildcard static/console/*.svg)
 	@echo "Building the console"
 	@$(NPM) --prefix frontend run --silent build -- --logLevel warn
 	@touch $@

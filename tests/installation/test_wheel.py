@@ -90,7 +90,11 @@ def browser(broker: InstalledBroker) -> urllib.request.OpenerDirector:
 
 
 def test_the_wheel_has_every_file_that_a_broker_reads(wheel: Path) -> None:
-    built = [*ROOT.glob("static/console/dist/**/*.*"), *ROOT.glob("locale/**/*.mo")]
+    built = [
+        *ROOT.glob("static/console/dist/**/*.*"),
+        *(path for form in ("br", "gz") for path in ROOT.glob(f"static/console/*.{form}")),
+        *ROOT.glob("locale/**/*.mo"),
+    ]
     names = {*files(*PACKAGES, *SITE), *(path.relative_to(ROOT).as_posix() for path in built)}
     expected = {
         f"mom_site/{name}" if name.startswith(SITE) else name

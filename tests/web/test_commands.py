@@ -4,6 +4,7 @@ import getpass
 import io
 import stat
 from pathlib import Path
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -65,6 +66,7 @@ def start(monkeypatch: pytest.MonkeyPatch, data: Path, out: type[io.StringIO] = 
     monkeypatch.setattr(settings, "MOM", config)
     written = out()
     call_command("broker", stdout=written)
+    assert "stop watch" not in [thread.name for thread in enumerate_threads()], "it would end this process"
     return written.getvalue()
 
 

@@ -96,6 +96,12 @@ class Command(BaseCommand):
     can_restart = False
     #: set when an operator has ordered a restart: options that follow those of this start
     restart_options: Sequence[str] | None = None
+    #: whether the process ends with this command, so that what keeps it from ending is watched
+    _ends_the_process = False
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        self._ends_the_process = True
+        super().run_from_argv(argv)
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         # The help is that of `mom up`, without Django's options.
@@ -270,7 +276,8 @@ class Command(BaseCommand):
                 if runner.run(running):
                     self.restart_options = drawn
             finally:
-                leaving.begin()
+                if self._ends_the_process:
+                    leaving.begin()
                 local.stopped()
                 if programs is not None:
                     programs.stopped()
