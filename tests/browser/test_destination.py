@@ -109,7 +109,8 @@ def test_the_history_is_shown_as_charts_and_as_tables(page: Page, broker: Broker
     send(broker, "drawn")
     page.goto("/console/queues/one?name=drawn&tab=history")
     chart = page.locator("mom-chart", has=page.get_by_role("heading", name="Messages"))
-    expect(chart.locator("svg .area")).to_be_visible()
+    # One value, of a queue that is this young, is a dot.
+    expect(chart.locator("svg circle, svg .area[d^=M]").first).to_be_visible()
     expect(chart.get_by_role("img")).to_have_accessible_name(re.compile("ready: 1 at the end"))
     chart.get_by_role("button", name="View as table").click()
     expect(chart.get_by_role("row").nth(1)).to_contain_text("1")
@@ -183,7 +184,7 @@ def test_what_is_stored_completes_the_day_of_a_young_node(page: Page, broker: Br
     expect(page.get_by_text("Rates of before that are computed by the data pipeline")).to_be_visible()
     rates = page.locator("mom-chart", has=page.get_by_role("heading", name="Message rates"))
     expect(rates.get_by_role("img")).to_have_accessible_name(
-        re.compile(r"in: 0(\.\d)?/s at the end, .* to 1\.5/s")
+        re.compile(r"in: (0(\.\d)?|1\.5)/s at the end, .* to 1\.5/s")
     )
     times = page.locator("mom-chart", has=page.get_by_role("heading", name="Time in the queue"))
     expect(times.get_by_role("img")).to_have_accessible_name(re.compile("p50: 20 ms"))

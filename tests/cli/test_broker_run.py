@@ -166,8 +166,12 @@ def test_mom_up_and_variables_have_the_same_roles(
     by_option = command_line("up", "--role", role, cwd=tmp_path)
     by_variable = command_line("up", environment={"MOM_ROLE": role}, cwd=tmp_path)
     by_openmom = command_line("broker", "run", "-r", role, cwd=tmp_path)
-    assert by_option == by_variable == by_openmom
-    assert by_option.code == USAGE
+    said = [
+        result.err.splitlines()[0].replace("--role:", "MOM_ROLE:")
+        for result in (by_option, by_variable, by_openmom)
+    ]
+    assert said == said[:1] * 3
+    assert {result.code for result in (by_option, by_variable, by_openmom)} == {USAGE}
 
 
 def test_the_help_shows_a_main_and_its_mirror(command_line: CommandLine) -> None:

@@ -26,7 +26,7 @@ READY_S = patient(60.0)
 STOP_S = patient(30.0)
 
 _WELCOME = re.compile(
-    r"console +(?P<scheme>https?)://(?P<host>[\w.:\[\]]+):(?P<port>\d+)/console/\n"
+    r"console +(?P<scheme>https?)://(?P<host>[\w.:\[\]]+):(?P<port>\d+)\S*/console/\n"
     r" +STOMP +\S+:(?P<stomp_port>\d+) and (?:stomp\+tls://\S+:(?P<stomp_tls_port>\d+) and )?.*\n"
     r"(?s:.*?) +(?P<state>send|active) +curl .*\n"
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from struct import error as StructError
-from typing import NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalFailed
@@ -48,6 +48,8 @@ class _Tally:
     start: int = FIRST_POSITION  # of a replay: the position of the newest good snapshot
 
 
+#: how often what looks like damage is looked at again
+_LOOKS: Final = 3
 #: raises ValueError for a record that makes no sense; gets the size of the table of its batch, too
 CheckRecord = Callable[[bytes, int], None]
 
@@ -64,7 +66,9 @@ def verify(directory: str | Path, check_record: CheckRecord = _any_record) -> It
     """
     files = Files(Path(directory))
     findings, tally = _look(files, check_record)
-    if any(finding.damage for finding in findings):
+    for _ in range(_LOOKS):
+        if not any(finding.damage for finding in findings):
+            break
         # A running journal writes and reclaims while its files are read one after the other, which can
         # look like a gap; but real damage is found again at the same place.
         before = findings

@@ -363,7 +363,10 @@ def decode(body: bytes, kind: type[_Struct], pointer: str = "") -> _Struct:
 
 def _in_numbers(body: bytes, kind: type[msgspec.Struct], pointer: str) -> bytes | None:
     """The same object with numbers for its texts of times and sizes, or None without such texts."""
-    found = msgspec.json.decode(body)
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):  # behind the first error, which is reported
+        return None
     numbers = _numbers(found, kind, pointer)
     return None if numbers == found else msgspec.json.encode(numbers)
 

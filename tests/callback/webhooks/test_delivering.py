@@ -70,7 +70,7 @@ async def test_a_callback_whose_pushes_always_fail_is_failing_everywhere_and_rai
 
             while not (alerts := await firing()):
                 await asyncio.sleep(0.5)  # they are evaluated every five seconds
-            assert alerts == ["callback hook is failing: it answered 500: no database"]
+            assert alerts == ["Callback hook is failing: it answered 500: no database"]
             (shown,) = (await rest.get("/webhooks")).json()["items"]
             assert (shown["state"], shown["health"]) == ("running", "failing")
             metrics = (await rest.get("/metrics")).text
