@@ -53,7 +53,7 @@ class _Module:
 
     def __init__(self, path: Path) -> None:
         self._defined: dict[str, list[ast.stmt]] = {}
-        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        for statement in _statements(path):
             for name in _names(statement):
                 self._defined.setdefault(name, []).append(statement)
 
@@ -62,7 +62,7 @@ class _Module:
         for name in self._defined:
             if name.startswith("test_"):
                 reached = [self._defined[one] for one in sorted(self._reached(name))]
-                found = [count for statements in reached for one in statements for count in _counts(one)]
+                found = [count for statements in reached for one in statements for count in _found(one)]
                 if found:
                     yield name, list(dict.fromkeys(found))
 
@@ -72,13 +72,8 @@ class _Module:
         left = {name, *({"pytestmark"} & self._defined.keys())}
         while left:
             found.add(one := left.pop())
-            used = {
-                node.arg if isinstance(node, ast.arg) else node.id
-                for statement in self._defined[one]
-                for node in ast.walk(statement)
-                if isinstance(node, ast.Name | ast.arg)
-            }
-            left |= used & self._defined.keys() - found
+            for statement in self._defined[one]:
+                left |= _used(statement) & self._defined.keys() - found
         return {one for one in found if one == name or not one.startswith("test_")}
 
 
@@ -91,14 +86,33 @@ def _names(statement: ast.stmt) -> list[str]:
     return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
 
 
+@cache
+def _statements(path: Path) -> list[ast.stmt]:
+    return ast.parse(path.read_text(encoding="utf-8")).body
+
+
+@cache
+def _found(statement: ast.stmt) -> list[Count]:
+    return list(_counts(statement))
+
+
+@cache
+def _used(statement: ast.stmt) -> frozenset[str]:
+    """The names that a statement has."""
+    return frozenset(
+        node.arg if isinstance(node, ast.arg) else node.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name | ast.arg)
+    )
+
+
 def _counts(statement: ast.stmt) -> Iterator[Count]:
     """The counts of a statement; of an import from another module of tests, those of what is imported."""
     if isinstance(statement, ast.ImportFrom):
         path = _ROOT.joinpath(*str(statement.module).split(".")).with_suffix(".py")
         wanted = {alias.name for alias in statement.names}
         if path.exists():
-            body = ast.parse(path.read_text(encoding="utf-8")).body
-            for one in body:
+            for one in _statements(path):
                 if isinstance(one, ast.Assign) and wanted & set(_names(one)):
                     yield from _counts(one)
         return
