@@ -51,6 +51,8 @@ HOLD_S = 0.005
 #: turns of the loop in which a batch is decided; what is left then goes into the next one, unless it belongs
 #: together
 TURNS = 4
+#: positions that are remembered as freed while a read of them waited
+_MOST_GONE = 10_000
 _EXPIRED = (
     "the lease of the journal expired before it could be renewed: "
     "its store did not answer in time, or this process was paused or too busy"
@@ -433,6 +435,8 @@ class Engine:
 
     def _load_failed(self, fetch: Fetch, error: Exception) -> None:
         if isinstance(error, NoSuchPosition) and error.position not in self._gone:
+            if len(self._gone) >= _MOST_GONE:
+                self._gone.clear()  # one that is still asked for is only asked for once more
             self._gone.add(error.position)
             self._enter(_without_gone(fetch, error))
             return
