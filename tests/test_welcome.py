@@ -1,4 +1,4 @@
-"""What a broker that has started prints."""
+"""The first lines of a broker that has started."""
 
 from __future__ import annotations
 

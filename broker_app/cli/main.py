@@ -34,8 +34,8 @@ _CONTROL = "Configure permissions, bridges, callbacks, alerts and settings"
 #: command → panel of the help, and its place: a module of this package and an attribute of it
 _COMMANDS = {
     "up": (_RUN, "up.up"),
-    "status": (_RUN, "running.status"),
-    "stop": (_RUN, "running.stop"),
+    "status": (_RUN, "default_broker.status"),
+    "stop": (_RUN, "default_broker.stop"),
     "doctor": (_RUN, "doctor.doctor"),
     "journal": (_RUN, "journals.commands.app"),
     "token": (_RUN, "tokens.app"),

@@ -1,4 +1,4 @@
-"""What an environment refuses before it sends, and what becomes of handlers that fail, at one site."""
+"""Limits of an environment, refused before it sends, and handlers that fail, at one site."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def rows(found: Any) -> list[tuple[str, str]]:
 async def browsed(
     node: NodeProcess, selector: str = ""
 ) -> tuple[list[tuple[str, bytes]], mom_client.Message]:
-    """What a STOMP browser shows, with the broker of each message; and its end."""
+    """The messages that a STOMP browser shows, with the broker of each; and its end."""
     headers = {"browser": "true"} | ({"selector": selector} if selector else {})
     found: list[tuple[str, bytes]] = []
     async with node.stomp() as client, client.subscribe(QUEUE, headers=headers) as messages:

@@ -131,7 +131,7 @@ def commit(root: Path) -> str:
 
 
 class Spent(NamedTuple):
-    """What the tests of a directory take: their number, their seconds, and those of processors."""
+    """The number of tests of a directory, their seconds, and those of processors."""
 
     tests: int = 0
     seconds: float = 0.0
@@ -139,7 +139,7 @@ class Spent(NamedTuple):
 
 
 def by_directory(figures: Figures) -> dict[str, Spent]:
-    """What each directory of `tests` takes."""
+    """The figures of each directory of `tests`."""
     found: defaultdict[str, Spent] = defaultdict(Spent)
     for test, spent in figures["seconds"].items():
         had = found[_directory(test)]
