@@ -10,7 +10,7 @@ import typer
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.base.invocation import Invocation
-from broker_app.cli.base.options import span
+from broker_app.cli.base.options import Span, span
 from broker_app.cli.configuration import resources
 from broker_app.cli.configuration.resource_types import ALERT_RULES
 
@@ -55,7 +55,7 @@ def silence(
     id: _Id,
     for_s: Annotated[
         float, typer.Option("--for", metavar="1h", parser=span(), help="such as 5m; 0 ends the silence")
-    ] = 3600,
+    ] = Span(3600),
     reason: _Reason = "",
 ) -> None:
     """Silence an alert, and later ones of the same rule and subject: no notifications for a while."""

@@ -10,7 +10,7 @@ import typer
 from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
-from broker_app.cli.base.options import span, with_options
+from broker_app.cli.base.options import Span, span, with_options
 from broker_app.cli.top import ticks
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def tail(
     lines: Annotated[
         int, typer.Option("--lines", "-n", min=0, max=500, help="existing entries to show first")
     ] = 10,
-    every: Annotated[float, typer.Option(parser=span(0.1), help="time between updates, such as 2s")] = 1.0,
+    every: Annotated[float, typer.Option(parser=span(0.1), help="time between updates, such as 2s")] = Span(
+        1
+    ),
     *,
     filters: Facts,
 ) -> None:

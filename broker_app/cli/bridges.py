@@ -12,7 +12,7 @@ from broker_app.base.reply_types import Facts
 from broker_app.cli import bridge_control
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import NOT_FOUND, Failure
-from broker_app.cli.base.options import DryRun, Idempotent, Reason, Yes, reason_header, span
+from broker_app.cli.base.options import DryRun, Idempotent, Reason, Span, Yes, reason_header, span
 from broker_app.cli.base.prompts import confirm
 from broker_app.cli.configuration import resources
 from broker_app.cli.configuration.resource_types import BRIDGES
@@ -99,7 +99,9 @@ def logs(
         int, typer.Option("--lines", "-n", min=0, max=200, help="existing events to show first")
     ] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="show new events until interrupted")] = False,
-    every: Annotated[float, typer.Option(parser=span(0.1), help="time between updates, such as 2s")] = 1.0,
+    every: Annotated[float, typer.Option(parser=span(0.1), help="time between updates, such as 2s")] = Span(
+        1
+    ),
 ) -> None:
     """Show the events of a bridge, newest last: connections, refusals, retries, flows.
 

@@ -14,7 +14,7 @@ from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.exec_option import words_of
 from broker_app.cli.base.failures import FAILED, Failure
-from broker_app.cli.base.options import span
+from broker_app.cli.base.options import Span, span
 from broker_app.cli.messages.publish import content
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def request(
     ctx: typer.Context,
     site: _Site,
     parts: _Parts = None,
-    timeout: Annotated[float, typer.Option(parser=span(0.001), help="time for the answer: 5s")] = 5.0,
+    timeout: Annotated[float, typer.Option(parser=span(0.001), help="time for the answer: 5s")] = Span(5),
 ) -> None:
     """Send a request to an application at a site, and print its answer, each part in a line.
 

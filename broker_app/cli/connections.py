@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 
 from broker_app.cli.base import invocation
-from broker_app.cli.base.options import span
+from broker_app.cli.base.options import Span, span
 
 app = typer.Typer(no_args_is_help=True, help="List, show, drain and close connections.")
 
@@ -102,7 +102,7 @@ def drain(
     ctx: typer.Context,
     id: _Id,
     reason: Annotated[str, typer.Option(help="reason, sent to the client")],
-    within: Annotated[float, typer.Option(parser=span(), help="time to settle what it has: 30s")] = 30.0,
+    within: Annotated[float, typer.Option(parser=span(), help="time to settle what it has: 30s")] = Span(30),
 ) -> None:
     """Deliver nothing new to a client, and close its connection when it has settled everything."""
     given = invocation.of(ctx)

@@ -13,7 +13,7 @@ from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, NOT_FOUND, Failure
 from broker_app.cli.base.invocation import Invocation
-from broker_app.cli.base.options import span
+from broker_app.cli.base.options import Span, span
 from broker_app.cli.base.prompts import confirm
 from broker_app.cli.configuration.versions import is_machine_format
 
@@ -114,7 +114,7 @@ def pause(
     ctx: typer.Context,
     for_s: Annotated[
         float, typer.Option("--for", metavar="1h", parser=span(1), help="it ends by itself after that")
-    ] = 3600.0,
+    ] = Span(3600),
     reason: Annotated[str, typer.Option(help="kept in the audit log, and shown by status")] = "",
 ) -> None:
     """Have no standby take over by itself, as for maintenance of the store or of the active broker.

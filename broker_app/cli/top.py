@@ -15,7 +15,7 @@ import typer
 from broker_app.base.reply_types import Facts
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base.failures import NOT_FOUND, USAGE, Failure
-from broker_app.cli.base.options import span
+from broker_app.cli.base.options import Span, span
 from broker_app.cli.destinations import address
 from broker_app.cli.top_screen import SORTS, Row, TopScreen, ordered, pressed_keys, with_states
 
@@ -68,7 +68,9 @@ def top(
     ctx: typer.Context,
     sort: Annotated[str, typer.Option(help=f"one of {', '.join(SORTS)}")] = "rate",
     lines: Annotated[int, typer.Option("-n", help="number of destinations", min=1)] = 30,
-    every: Annotated[float, typer.Option(parser=span(0.2), help="time between updates, such as 2s")] = 1.0,
+    every: Annotated[float, typer.Option(parser=span(0.2), help="time between updates, such as 2s")] = Span(
+        1
+    ),
 ) -> None:
     """Watch the busiest destinations, with totals; without a terminal, print them once.
 

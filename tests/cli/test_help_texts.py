@@ -31,6 +31,7 @@ def help_of(command: Any) -> Iterator[str]:
     [
         (("pipeline",), "`pip install 'mom-broker[pipeline]'`"),
         (("rule", "create"), "effect allow, or deny users only these users"),
+        (("alert", "silence"), "0 ends the silence [default: 1 h]"),
     ],
 )
 def test_help_shows_the_text_as_it_was_written(

@@ -18,6 +18,13 @@ Reason = Annotated[str | None, typer.Option("--reason", help="reason, kept in th
 Idempotent = Annotated[bool, typer.Option("--idempotent", help="succeed if there is nothing to change")]
 
 
+class Span(float):
+    """A time in seconds as the default of an option: the help shows `1 h`, not 3600."""
+
+    def __str__(self) -> str:
+        return durations.in_words(self)
+
+
 def span(least: float = 0.0) -> Callable[[Any], float]:
     """Return the parser of an option for a time, which is at least so many seconds."""
 
