@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis.core
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,8 +21,15 @@ __all__ = ["broker", "chromium", "start_broker"]
 
 #: seed of all chance, in the environment, which every process of a run inherits; `random` draws one
 SEED = "STORM_SEED"
-# How long an example takes depends more on a busy machine than on a strategy.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes depends more on a busy machine than on a strategy. Where the variable CI is set,
+# Hypothesis would draw the same examples in each run.
+settings.register_profile(
+    "busy",
+    max_examples=1_000 if "SOAK" in os.environ else 30,
+    derandomize=False,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("busy")
 
 _STARTS_PROCESSES = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
@@ -71,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Sets the seed of this run's storms before other processes are started."""
     seed = os.environ.get(SEED) or _seed_of_commit()
     os.environ[SEED] = str(random.randrange(10**9)) if seed == "random" else seed
+    hypothesis.core.global_force_seed = int(os.environ[SEED])
     if "not process" in config.option.markexpr:
         sys.addaudithook(_refuse_processes)
     elif getattr(config.option, "numprocesses", None):

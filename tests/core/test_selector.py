@@ -14,6 +14,7 @@ from broker_app.core.message import DeliveryOptions, Envelope, Message, MessageI
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.parser import parse
 from mom_client.stomp.encode import encode_headers
+from tests.support.chance import rounds
 
 IDS = MessageIds(7)
 
@@ -360,7 +361,7 @@ def whole(it: Any, headers: dict[str, str]) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=len(rounds(100, 4_000)))
 @given(CONDITIONS, st.dictionaries(st.sampled_from(NAMES), st.sampled_from(TEXTS)))
 def test_a_second_evaluator_agrees(condition: Any, headers: dict[str, str]) -> None:
     text = spell(condition)
@@ -369,7 +370,7 @@ def test_a_second_evaluator_agrees(condition: Any, headers: dict[str, str]) -> N
     assert matches(f"NOT ({text})", **headers) is (truth is False), text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=len(rounds(80, 3_000)))
 @given(st.text(alphabet="ab10.'\"()<>=+-*/,%_ \n!ANDORTLIKEINS", max_size=40))
 def test_any_text_is_a_selector_or_refused(text: str) -> None:
     try:

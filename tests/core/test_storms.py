@@ -1,4 +1,4 @@
-"""Storms against the core: `STORMS` of them (500 when it is not set; `make soak` asks for more) from
+"""Storms against the core: `STORMS` of them (250 when it is not set; `make soak` asks for more) from
 `STORM_SEED` on, which the head of the run shows: other ones for each commit, and in each `make soak`. What
 they found is kept in `test_scenarios`."""
 
@@ -9,7 +9,7 @@ import pytest
 from tests.core.storm import storm
 from tests.support.chance import FIRST_SEED
 
-STORMS = int(os.environ.get("STORMS", "500"))
+STORMS = int(os.environ.get("STORMS", "250"))
 PARTS = 40
 
 

@@ -8,6 +8,7 @@ from broker_app.core.topics import topic
 from broker_app.core.topics.topic import Topics
 from tests.core.ledger import matches
 from tests.core.stage import Stage
+from tests.support.chance import rounds
 
 NAMES = st.lists(st.sampled_from(["a", "b", "", "$"]), min_size=1, max_size=4).map(".".join)
 FILTERS = st.builds(
@@ -62,7 +63,7 @@ class Meadow:
     st.lists(NAMES),
     st.randoms(),
 )
-@settings(max_examples=300)
+@settings(max_examples=len(rounds(80, 3_000)))
 def test_the_trie_finds_what_a_scan_of_all_subscriptions_finds(
     filters: list[tuple[str, str | None]], names: list[str], random: "object"
 ) -> None:

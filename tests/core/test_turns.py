@@ -20,6 +20,7 @@ from broker_app.core.publishing import admission
 from tests.core.flood import flood
 from tests.core.stage import Client, Stage
 from tests.core.storm import storm
+from tests.support.chance import rounds
 
 #: how much more six times as many commands may cost; it is 36 where each costs the number of all
 LINEAR = 12
@@ -242,5 +243,5 @@ def test_the_laws_hold_however_often_a_turn_is_interrupted(
     ):
         for name, value in steps.items():
             monkeypatch.setattr(place, name, value)
-    for seed in range(1, 40, 2):
-        blow(seed)
+    for number in rounds(5, 20):
+        blow(1 + 2 * number)

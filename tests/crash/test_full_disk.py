@@ -24,7 +24,7 @@ from tests.support.small_disk import small_disk
 
 pytestmark = pytest.mark.process
 
-DISK = 40 * 1024 * 1024
+DISK = 20 * 1024 * 1024
 PRODUCERS = 4
 WINDOW = 32
 BODY = b"x" * 3000
@@ -122,7 +122,7 @@ async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
     await fill(broker, promised)
     refused = broker.request("POST", "/api/v1/queues/other/messages", b"hello")
     assert (refused.status, refused.json()["type"].rpartition("/")[2]) == (503, "store-full")
-    assert len(promised) > 5_000, "most of the disk can be used"
+    assert len(promised) > 2_000, "most of the disk can be used"
 
     taken = await consume(broker, len(promised) // 2)
     assert len(taken) == len(promised) // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 import time
@@ -15,7 +16,7 @@ from tests.support.account import Account, check_counters, working
 from tests.support.cable import Cable, cable
 from tests.support.node_process import NodeProcess, Nodes, nodes_in
 
-PULLS = 5
+PULLS = 5 if "SOAK" in os.environ else 3
 FLOWS = 2
 #: how soon after the cable a bridge is back
 BACK_S = 3.0

@@ -11,7 +11,7 @@ import pytest
 from tests.support.account import Account, check_counters, client, working
 from tests.support.node_process import NodeProcess, Nodes
 
-KILLS = int(os.environ.get("KILLS", "15"))
+KILLS = int(os.environ.get("KILLS", "6"))
 FLOWS = 3
 
 

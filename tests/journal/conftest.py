@@ -1,7 +1,7 @@
 """Servers of the tests' own: the newest, from Python packages, and Debian's, which are older."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,9 @@ NEWER, OLDER = ("postgres", "redis"), ("older_postgres", "older_redis")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Has the tests of a server run in one process, so that it is made once in a run. Leaves journals with
-    threads on older servers to `make soak`: the threads are above the store, and older servers are tested
-    without them."""
+    """Has the tests of a server run in one process, so that it is made once in a run. Leaves to `make soak`
+    journals on older servers, and those without threads on the others: all that differs is below the store,
+    whose own tests run on each, and journals without threads are tested with files."""
     for item in items:
         if not item.path.is_relative_to(FOLDER):
             continue
@@ -29,8 +29,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for server in (*NEWER, *OLDER):
             if server in names and item.get_closest_marker("xdist_group") is None:
                 item.add_marker(pytest.mark.xdist_group(f"journal-{server}"))
-        if chosen.get("reports") == "in threads" and chosen.get("kind") in OLDER:
+        if _is_for_soak(item, chosen):
             item.add_marker(pytest.mark.soak)
+
+
+def _is_for_soak(item: pytest.Item, chosen: Mapping[str, object]) -> bool:
+    """Return whether a test of a journal with these parameters is left to `make soak`."""
+    if "reports" not in chosen:
+        return False
+    has_both = not any("reports" in mark.args[0] for mark in item.iter_markers("parametrize"))
+    without_threads = has_both and chosen["reports"] == "at once"
+    return chosen.get("kind") in OLDER or (without_threads and chosen.get("kind") in NEWER)
 
 
 @pytest.fixture(scope="session")

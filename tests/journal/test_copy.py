@@ -30,6 +30,7 @@ from broker_app.storage.offline import compact
 from broker_app.storage.recovery import rebuild
 from tests.core.stage import Stage
 from tests.core.storm import Storm
+from tests.support.chance import rounds
 from tests.support.postgres import Postgres
 from tests.support.redis import Redis
 
@@ -117,7 +118,7 @@ class State:
         journal.close()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", rounds(3, 8))
 def test_a_broker_is_the_same_after_a_journey_through_all_backends(places: Places, seed: int) -> None:
     fill(places.data, seed)
     route = [str(places.data), *places.others.values()]

@@ -37,6 +37,8 @@ pytestmark = pytest.mark.process
 #: with each store, in ways that differ from commit to commit
 TAKEOVERS = int(os.environ.get("TAKEOVERS", "3"))
 QUEUES, WINDOW = 3, 20
+#: seconds between the windows of a producer: at full speed, a storm computes as long as it takes
+_PAUSE_S = 0.005 if "SOAK" in os.environ else 0.05
 #: one message in so many is not acknowledged before the next takeover
 _FORGOTTEN = 100
 #: of which a consumer has so many: its broker may be one that never fails, and its credit would be used up
@@ -79,7 +81,7 @@ class Ledger:
                 receipts = [mom.send_nowait(self.queue, str(number)) for number in numbers]
                 found = await asyncio.gather(*receipts, return_exceptions=True)
                 self.promised.update(one for one, error in zip(numbers, found, strict=True) if error is None)
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(_PAUSE_S)
 
     async def receive(self, mirrors: Clients) -> None:
         """Receive until cancelled."""

@@ -10,6 +10,7 @@ from broker_app.rules.event import PROTOCOLS, RIGHTS, Event, is_wild, method_of
 from broker_app.rules.grammar import parse
 from broker_app.rules.rule import EFFECTS, Rule
 from broker_app.rules.ruleset import Rules
+from tests.support.chance import rounds
 
 
 def test_without_rules_every_logged_in_user_may_do_everything() -> None:
@@ -187,7 +188,7 @@ def tried_in_order(rules: list[Rule], event: Event) -> tuple[bool, int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=len(rounds(80, 3_000)))
 @given(rule_lists, st.lists(events, min_size=1, max_size=6))
 def test_the_index_finds_what_trying_all_rules_in_order_finds(
     rules: list[Rule], happened: list[Event]
@@ -198,7 +199,7 @@ def test_the_index_finds_what_trying_all_rules_in_order_finds(
         assert (decision.allowed, decision.number) == tried_in_order(rules, event)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=len(rounds(40, 1_500)))
 @given(conditions, events)
 def test_a_condition_compiled_is_the_condition_judged(text: str, event: Event) -> None:
     condition = parse(text)
@@ -209,7 +210,7 @@ def test_a_condition_compiled_is_the_condition_judged(text: str, event: Event) -
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=len(rounds(80, 3_000)))
 @given(
     conditions,
     events.filter(lambda event: event.topic is not None and is_wild(event.topic)),
@@ -227,7 +228,7 @@ def test_a_certain_decision_for_a_pattern_holds_for_each_of_its_topics(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=len(rounds(40, 1_500)))
 @given(rule_lists, events)
 def test_an_explanation_ends_with_the_rule_that_decides(rules: list[Rule], event: Event) -> None:
     found = Rules(rules).explain(event)

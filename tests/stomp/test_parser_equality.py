@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mom_client.stomp import AckRun, Frame, Headers, Limits, Malformed, Parser, ReceiptRun, encode
 from mom_client.stomp.frame import ACK, BEGIN, MESSAGE, RECEIPT, SEND, SUBSCRIBE
+from tests.support.chance import rounds
 
 SMALL = Limits(max_header_bytes=400, max_headers=6, max_header_line=60, max_command=12, max_body=50)
 #: Room for the hot path, which stays well under the limits.
@@ -120,7 +121,7 @@ def streams(draw: st.DrawFn) -> tuple[str, bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
 @given(streams(), st.lists(st.integers(0, 4000), max_size=8), st.sampled_from([SMALL, MEDIUM, Limits()]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=len(rounds(100, 4_000)))
 def test_every_cut_and_both_paths_give_the_same(
     role: Role, stream: tuple[str, bytes], cuts: list[int], limits: Limits
 ) -> None:

@@ -21,6 +21,8 @@ from tests.support.patience import patient
 from tests.support.polling import poll
 
 LEASE_S = 1.0
+#: seconds between two logins at a broker
+_PROBE_S = 0.01 if "SOAK" in os.environ else 0.05
 
 
 class Mirrors:
@@ -140,7 +142,7 @@ class Login(NamedTuple):
 
 @dataclass
 class Probe:
-    """Logs in at every broker every 10 ms, and notes which accepted."""
+    """Logs in at every broker again and again, and notes which accepted."""
 
     brokers: list[BrokerProcess]
     accepted: list[Login] = field(default_factory=list)
@@ -165,7 +167,7 @@ class Probe:
                             self.accepted.append(Login(number, began_at, time.monotonic()))
                     finally:
                         writer.close()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(_PROBE_S)
 
     @property
     def changes(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.forked import Forked
 from tests.support.hook_server import HookServer, hook_server
 from tests.support.patience import patient
@@ -21,6 +21,8 @@ from tests.support.polling import poll
 from tests.support.redis import Redis, redis_server
 
 pytestmark = pytest.mark.process
+
+HURRIED = Path(__file__).with_name("hurried_broker.py")
 
 
 class Crew:
@@ -33,6 +35,7 @@ class Crew:
         self._workers: list[subprocess.Popen[bytes]] = []
         environment = {"MOM_WEBHOOK_ALLOW": "127.0.0.1", "MOM_CHANNEL_LAYER": layer.url}
         self.broker = BrokerProcess(folder / "data", environment=environment)
+        self.broker.command = (sys.executable, str(HURRIED.relative_to(ROOT)), "broker")
         self.broker.start()
         said = {"url": receiver.url, "queue": "a", "retry_s": 0.1, "max_retry_s": 0.5, "timeout_s": 2}
         self.ask("PUT", "callbacks/hook", {**said, "authorization": "Bearer of-the-receiver"})
@@ -93,7 +96,7 @@ def test_without_a_worker_nothing_is_attempted_and_with_one_everything_arrives(
 ) -> None:
     crew.publish(0, 5)
     poll(lambda: crew.status()["state"] == "unverified", 60)
-    assert "no worker took the request within 10 s" in crew.status()["reason"]
+    assert "no worker took the request within" in crew.status()["reason"]
     crew.start_worker()
     crew.ask("POST", "callbacks/hook/push")
     poll(arrived(crew, 5), 60)
