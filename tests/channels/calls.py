@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections import Counter
 
 import mom_client
@@ -13,6 +14,8 @@ from tests.support.broker_process import BrokerProcess
 
 #: of a call; those that wait for an answer of a broker that was killed end with it
 TIMEOUT_S = 3.0
+#: seconds after an answer until the next call of a caller
+_PAUSE_S = 0.0 if "SOAK" in os.environ else 0.02
 #: a call that may have been made, and whose answer is not known
 UNKNOWN = (ch.DB_TIMEOUT, ch.DB_REP_UNAVAIL, ch.DB_NOSERVER)
 
@@ -79,3 +82,4 @@ class Calls:
                 assert answer == b"answer to " + number, "the answer of another call"
                 assert self.handled[number] == 1
                 self.outcomes["answered"] += 1
+                await asyncio.sleep(_PAUSE_S)

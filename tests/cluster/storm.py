@@ -27,6 +27,8 @@ from tests.support.proxy import Proxy, proxy
 
 #: seconds of a SIGSTOP or of a silent network that links survive, and of one that they do not
 _SHORT_S, _LONG_S = 0.4, 6.5
+#: seconds between what a producer sends to one destination and to the next
+_PAUSE_S = 0.01 if "SOAK" in os.environ else 0.03
 QUEUES = ("/queue/orders", "/queue/bills")
 TOPIC = "/topic/news"
 DURABLE, SHARED = "archive", "workers"
@@ -129,7 +131,7 @@ class Storm:
                 async with client(broker) as mom:
                     for _ in range(random.randint(10, 200)):
                         for target in (*QUEUES, TOPIC):
-                            await asyncio.sleep(0.01)
+                            await asyncio.sleep(_PAUSE_S)
                             batch = [
                                 Sent(name, broker.name, sent + one) for one in range(random.randint(1, 6))
                             ]

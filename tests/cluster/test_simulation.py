@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.simulation import simulate
 from tests.support.chance import FIRST_SEED
 
-SIMULATIONS = 10_000 if "SOAK" in os.environ else 40
+SIMULATIONS = 10_000 if "SOAK" in os.environ else 20
 PARTS = 4
 #: those that have found something: overtaken messages without a mark, groups that waited for each other
 FOUND = (65, 25)

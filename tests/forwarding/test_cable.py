@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.account import Account, check_counters, working
+from tests.support.account import PAUSE_S, Account, check_counters, working
 from tests.support.cable import Cable, cable
 from tests.support.node_process import NodeProcess, Nodes, nodes_in
 
@@ -68,7 +68,7 @@ async def test_each_message_arrives_once_and_in_order_whenever_the_cable_is_out(
     line: Cable, home: NodeProcess, away: NodeProcess
 ) -> None:
     accounts = [Account(f"/bridge/away/orders-{one}", padding=100) for one in range(FLOWS)]
-    async with working(*(one.send_for_ever(home, pause_s=0.01) for one in accounts)):
+    async with working(*(one.send_for_ever(home, pause_s=PAUSE_S) for one in accounts)):
         for _ in range(PULLS):
             await asyncio.sleep(random.uniform(0.2, 1.0))
             line.pull_out()

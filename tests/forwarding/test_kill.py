@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.support.account import Account, check_counters, client, working
+from tests.support.account import PAUSE_S, Account, check_counters, client, working
 from tests.support.node_process import NodeProcess, Nodes
 
 KILLS = int(os.environ.get("KILLS", "6"))
@@ -35,7 +35,7 @@ async def test_each_message_arrives_once_and_in_order_when_either_broker_is_kill
         Account(f"/bridge/away/orders-{one}", padding=random.choice((10, 500))) for one in range(FLOWS)
     ]
     kills = 0
-    async with working(*(one.send_for_ever(home, pause_s=0.01) for one in accounts)):
+    async with working(*(one.send_for_ever(home, pause_s=PAUSE_S) for one in accounts)):
         while kills < KILLS:
             await asyncio.sleep(random.uniform(0.05, 0.8))
             victims = random.choice(([home], [away], [home], [away], [home, away]))

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from tests.support.account import Account, check_counters, working
+from tests.support.account import PAUSE_S, Account, check_counters, working
+from tests.support.chance import rounds
 from tests.support.node_process import NodeProcess, Nodes
 from tests.support.patience import patient
 from tests.support.proxy import Proxy, proxy
@@ -109,7 +110,7 @@ TROUBLES: tuple[BridgeError, ...] = (
 async def survive(line: Line, *troubles: BridgeError) -> None:
     """Load on all flows while the network has these troubles; then the account."""
     accounts = [Account(f"/bridge/away/orders-{one}", padding=100) for one in range(FLOWS)]
-    async with working(*(one.send_for_ever(line.home, pause_s=0.01) for one in accounts)):
+    async with working(*(one.send_for_ever(line.home, pause_s=PAUSE_S) for one in accounts)):
         for trouble in troubles:
             await asyncio.sleep(random.uniform(0.05, 0.3))
             await trouble(line.network)
@@ -125,7 +126,7 @@ async def survive(line: Line, *troubles: BridgeError) -> None:
 async def test_each_message_arrives_once_and_in_order_over_a_network_that(
     line: Line, trouble: BridgeError
 ) -> None:
-    await survive(line, *[trouble] * 4)
+    await survive(line, *[trouble] * len(rounds(2, 4)))
 
 
 async def test_each_message_arrives_once_and_in_order_over_a_network_that_falls_silent(line: Line) -> None:
@@ -136,7 +137,7 @@ async def test_each_message_arrives_once_and_in_order_over_a_network_that_falls_
 async def test_each_message_arrives_once_and_in_order_over_a_network_with_all_faults(
     line: Line,
 ) -> None:
-    troubles = [random.choice(TROUBLES) for _ in range(20)]
+    troubles = [random.choice(TROUBLES) for _ in rounds(8, 20)]
     await survive(line, *troubles)
 
 

@@ -17,7 +17,7 @@ from tests.support.broker_process import BrokerProcess
 logging.getLogger("httpx").setLevel(logging.WARNING)  # it has a line for each request
 
 #: how long a fuzz runs, and from where its chance begins
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "5"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
 SEED = int(os.environ["STORM_SEED"])
 #: the most processor time that the loop's thread may use at a stretch. On a busy machine it also waits for
 #: other threads, which wait for a processor: that is bounded more widely

@@ -1,5 +1,5 @@
 """Random STOMP of four users with different rights, and operators who do what operators do, against a real
-broker for `FUZZ_SECONDS` (10; hours in `make soak`), by chance from `STORM_SEED` on, shown in the run's head.
+broker for `FUZZ_SECONDS` (3; hours in `make soak`), by chance from `STORM_SEED` on, shown in the run's head.
 
 The broker stays up, meets no fault of its own, is never held up and keeps its memory bounded (`watched`).
 No client receives a message that no rule ever granted it. Meanwhile a ledger is kept: each confirmed

@@ -14,7 +14,7 @@ ROOT = TARGET.parents[2]
 @pytest.mark.fuzz
 @pytest.mark.process
 def test_fuzz_stomp_parser(tmp_path: Path) -> None:
-    seconds = os.environ.get("FUZZ_SECONDS", "2")
+    seconds = os.environ.get("FUZZ_SECONDS", "1")
     run = subprocess.run(
         [sys.executable, TARGET, seconds],
         cwd=tmp_path,  # where a counter-example would be written

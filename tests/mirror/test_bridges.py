@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker_app.features.bridge.remote import Remote
-from tests.support.account import Account, working
+from tests.support.account import PAUSE_S, Account, working
 from tests.support.broker_process import BrokerProcess
 from tests.support.mirrors import Mirrors, is_followed, wait_until_serving
 from tests.support.polling import poll
@@ -60,7 +60,7 @@ async def send_through(mirrors: Mirrors, account: Account) -> None:
     async with mirrors.client() as sender:
         while True:
             await account.send(20, sender)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(PAUSE_S)
 
 
 async def test_a_bridge_goes_on_from_the_broker_that_has_taken_over(
@@ -86,7 +86,7 @@ async def test_a_bridge_follows_the_broker_that_has_taken_over(
     hosts = f"127.0.0.1:{mirror.stomp_port},127.0.0.1"
     make_bridge(outside, "east", main, hostname=hosts)
     accounts = [Account(f"/bridge/east/{queue}") for queue in FLOWS]
-    async with working(*(account.send_for_ever(outside, pause_s=0.01) for account in accounts)):
+    async with working(*(account.send_for_ever(outside, pause_s=PAUSE_S) for account in accounts)):
         await asyncio.to_thread(poll, lambda: all(depth(main, queue) for queue in FLOWS))
         active = await asyncio.to_thread(kill_in_turns, [main, mirror])
     for account, queue in zip(accounts, FLOWS, strict=True):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Protocol
 
 import mom_client
 from tests.support.node_process import NodeProcess
+
+#: seconds between the windows of a sender: at full speed, brokers compute as long as a test takes
+PAUSE_S = 0.01 if "SOAK" in os.environ else 0.04
 
 
 class Broker(Protocol):
