@@ -3,7 +3,8 @@
 The loop beats twenty times a second. A thread looks whether it still does: when a beat is late, it notes how
 much processor time the loop's thread has used so far, and later its stack; the cause is logged when the loop
 continues. Time in which the loop's thread was ready and had no processor is the machine's affair: it is lag,
-and is not `blocked`. What the thread has used since the beat was due is `busy`, whatever it waited for.
+and is not `blocked`. What the thread has used for certain since the beat was due is `busy`, whatever it
+waited for.
 """
 
 from __future__ import annotations
@@ -102,8 +103,11 @@ class LoopLag:
         lag_s = max(0.0, now - self._beat - BEAT_S)
         blocked_s = max(0.0, lag_s - (starved_s - self._starved_s))
         late_beat, cpu_then_s = self._late
-        # When a call let no other thread look, it is known less exactly.
-        busy_s = cpu_s - cpu_then_s if late_beat == self._beat else min(blocked_s, cpu_s - self._cpu_s)
+        # Before the beat was due, the thread has used at most as long as that took. What the other thread saw
+        # is more exact, unless a call or a busy machine let it look late, or not at all.
+        busy_s = max(0.0, cpu_s - self._cpu_s - BEAT_S)
+        if late_beat == self._beat:
+            busy_s = max(busy_s, cpu_s - cpu_then_s)
         self._beat, self._starved_s, self._cpu_s = now, starved_s, cpu_s
         stack, self._stack = self._stack, ""
         self._note(_Second(int(now), lag_s, blocked_s, busy_s))
@@ -158,6 +162,11 @@ class LoopLag:
                 self._late = beat, time.clock_gettime(clock)
             if late_s < BLOCKED_S or self._stack:
                 continue
-            frame = sys._current_frames().get(self._thread_id)
-            if frame is not None:
-                self._stack = "".join(traceback.format_stack(frame)[-FRAMES:])
+            self._stack = _stack_of(self._thread_id)
+
+
+def _stack_of(thread_id: int) -> str:
+    """The innermost calls of a thread. Their frames are released with this call: they keep whatever the calls
+    work on in memory, such as large messages, also after these have returned."""
+    frame = sys._current_frames().get(thread_id)
+    return "" if frame is None else "".join(traceback.format_stack(frame)[-FRAMES:])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+import weakref
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
 
+from broker_app.telemetry import loop_lag
 from broker_app.telemetry.loop_lag import BEAT_S, LoopLag
 from tests.support.patience import patient
 
@@ -35,6 +39,27 @@ async def test_a_blocked_loop_is_measured_and_logged_with_its_stack(
     assert "the event loop was held up for" in caplog.text
     assert lag.lag_s(60) >= 0.4
     assert lag.blocked_s(60) >= 0.3
+
+
+class Large:
+    """What a call works on."""
+
+
+def a_call_that_works_on(large: Large) -> None:
+    time.sleep(0.5)
+
+
+async def test_what_a_reported_call_worked_on_is_released_when_it_returns(
+    lag: LoopLag, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asyncio.timeout(patient(50)):
+        while "a_call_that_works_on" not in caplog.text:
+            large = Large()
+            released = weakref.ref(large)
+            a_call_that_works_on(large)
+            del large
+            await asyncio.sleep(3 * BEAT_S)
+    assert released() is None
 
 
 async def test_a_second_without_lag_does_not_show_that_of_a_minute(lag: LoopLag) -> None:
@@ -77,3 +102,23 @@ async def test_short_turns_before_a_wait_are_not_computing_at_a_stretch(lag: Loo
         await asyncio.sleep(BEAT_S)
     assert lag.blocked_s(60) > BEAT_S
     assert lag.busy_s(60) < 0.5 * BEAT_S
+
+
+async def test_where_no_other_thread_could_look_only_what_is_certain_is_computing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clocks = SimpleNamespace(now_s=1.0, cpu_s=0.0)
+    times = SimpleNamespace(monotonic=lambda: clocks.now_s, thread_time=lambda: clocks.cpu_s)
+    monkeypatch.setattr(loop_lag, "time", times)
+    lag = LoopLag()
+    with monkeypatch.context() as busy_machine:
+        busy_machine.setattr(threading.Thread, "start", lambda _: None)
+        lag.start()
+    # All of what a beat takes was perhaps computed before the next one was due.
+    for late_s, computed_s, certain_s in ((0.25, BEAT_S, 0.0), (0.5, 0.4, 0.4 - BEAT_S)):
+        clocks.now_s, clocks.cpu_s = clocks.now_s + BEAT_S + late_s, clocks.cpu_s + computed_s
+        async with asyncio.timeout(patient(10)):
+            while lag.lag_s(60) < late_s:
+                await asyncio.sleep(BEAT_S)
+        assert lag.busy_s(60) == pytest.approx(certain_s)
+    lag.stop()
