@@ -108,7 +108,7 @@ class Engine:
         failed: Callable[[BaseException], None] | None = None,
     ) -> None:
         self.broker = broker
-        #: called with the events of each batch
+        #: called with the events of each batch, after its commit and before what it sends
         self.listeners: EventListeners[[list[Event]]] = EventListeners("the engine's listeners")
         self.command_interceptors: tuple[CommandInterceptor, ...] = ()
         self._read_budget = ReadBudget()
@@ -353,7 +353,12 @@ class Engine:
             self._end(failure)
 
     def _act(self, outcome: Outcome) -> None:
-        """Send what was decided, then schedule the next turn."""
+        """Report what has happened and send what was decided, then schedule the next turn."""
+        # Listeners come first: a request must not reach another broker before the interest in its reply, or
+        # the reply is dropped as one to a client that has left.
+        events = outcome.take_events()
+        if events:
+            self.listeners(events)
         steps = self._output.send(outcome)
         if steps is None:
             self._sent(outcome)
@@ -383,9 +388,6 @@ class Engine:
     def _sent(self, outcome: Outcome) -> None:
         for fetch in outcome.fetches:
             self._load(fetch)
-        events = outcome.take_events()
-        if events:
-            self.listeners(events)
         if self._inbox or self.broker.is_behind:
             if not self._scheduled:
                 self._schedule()

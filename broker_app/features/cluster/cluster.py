@@ -17,7 +17,6 @@ from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
 from broker_app.core.outcome import Event, InterestChanged
-from broker_app.core.remote.interest import Want
 from broker_app.engine import Engine
 from broker_app.features.cluster.configuration.central_reload import CentralReload
 from broker_app.features.cluster.configuration.settings import difference, mismatch
@@ -117,7 +116,6 @@ class Cluster:
             else None
         )
         self._strangers: dict[Link, None] = {}
-        self._changed: dict[Want, None] = {}
         self._server: asyncio.Server | None = None
         self._tls_server: TlsServer | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -246,17 +244,12 @@ class Cluster:
     # ------------------------------------------------------------------ interest
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        for event in events:
-            if isinstance(event, InterestChanged):
-                if not self._changed:
-                    asyncio.get_running_loop().call_soon(self._send_interest)
-                self._changed[event.want] = None
-
-    def _send_interest(self) -> None:
-        changed, self._changed = self._changed, {}
-        for link in self.members.links():
-            if link.is_up:
-                link.queues.refresh(changed)
+        """Send what consumers want now, at once: the messages of the same batch follow it."""
+        changed = dict.fromkeys(event.want for event in events if isinstance(event, InterestChanged))
+        if changed:
+            for link in self.members.links():
+                if link.is_up:
+                    link.queues.refresh(changed)
 
     # ------------------------------------------------------------------ for links
 

@@ -1,4 +1,4 @@
-"""Requests and replies across two brokers whose link is cut: the reply arrives when it is up again."""
+"""Requests and replies across two brokers: no reply is lost when their link is cut, or one is slow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from broker_app.core.message import Envelope
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links import members
+from broker_app.features.cluster.links.outbox import Outbox
 from broker_app.features.cluster.links.remote_queues import RemoteQueues
 from tests.cluster.test_links import two_clusters
 from tests.support.awaiting import until
@@ -88,4 +90,36 @@ async def test_a_reply_that_was_under_way_when_the_link_was_cut_arrives_over_the
 
         monkeypatch.setattr(RemoteQueues, "deliver", lose)
         service.publish(REPLIES, b"noon")
+        await until(lambda: requester.got == [b"noon"])
+
+
+async def test_the_first_request_of_a_client_crosses_after_the_interest_in_its_reply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held: list[tuple[Outbox, f.Frame]] = []
+    slow: set[Outbox] = set()
+    send = Outbox.send
+
+    def send_unless_slow(self: Outbox, frame: f.Frame) -> None:
+        """Send nothing more after messages, as if the process had to wait for a processor."""
+        if self in slow:
+            held.append((self, frame))
+            return
+        send(self, frame)
+        if isinstance(frame, f.Deliver):
+            slow.add(self)
+
+    async with two_clusters() as ((home, first), (elsewhere, second)):
+        await until(lambda: is_linked(first, second))
+        service = Application(elsewhere, REQUESTS)
+        await until(lambda: [one.address for one in first.report().interest] == [REQUESTS])
+        monkeypatch.setattr(Outbox, "send", send_unless_slow)
+        requester = Application(home, REPLIES)
+        requester.publish(REQUESTS, b"what time is it?")
+        await until(lambda: service.got)
+        service.publish(REPLIES, b"noon")
+        await elsewhere.wait_idle()
+        monkeypatch.setattr(Outbox, "send", send)
+        for outbox, frame in held:
+            outbox.send(frame)
         await until(lambda: requester.got == [b"noon"])
