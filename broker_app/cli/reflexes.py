@@ -35,6 +35,13 @@ _STATISTICS = (
 _LIBRARIES = ("name", "state", "pid", "starts", "failures_in_row", "error")
 _STEPS = ("name", "library", "function", "result", "reason", "failure", "headers", "messages", "micros")
 
+_TRIED = ("result", "id", "time", "reflex", "reason", "failure", "headers")
+_LIMITS = {
+    "time": "it took too long",
+    "bytes": "their bodies are too large",
+    "failures": "a library failed three times in a row",
+}
+
 _Destination = Annotated[
     str | None,
     typer.Option("--for", metavar="QUEUE", help="only those that may fire for this queue, or /topic/NAME"),
@@ -89,14 +96,29 @@ def try_chain(
     ] = False,
     user: Annotated[str | None, typer.Option("--user", help="the user; default: yourself")] = None,
     machine: Annotated[str, typer.Option("--machine", help="IP address of a service that registers")] = "",
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", help="ask about the N newest stored messages instead", min=0)
+    ] = 0,
+    reflex: Annotated[
+        str | None, typer.Option("--reflex", metavar="NAME", help="with --last: ask only this one")
+    ] = None,
 ) -> None:
     """Ask the reflexes about a message, and show each step; exit code 4 when it is refused.
 
-    Nothing is published. The functions of libraries are called, with all that they do.
+    Nothing is published. The functions of libraries are called, with all that they do. With --last, it shows
+    how many of the stored messages of a queue, or of a topic with a history, they would refuse and change.
     """
     if delivery and registration:
         raise Failure(USAGE, "--delivery and --registration are both given", fix="give one of them")
     given = invocation.of(ctx)
+    if last:
+        if body or header or registration:
+            raise Failure(USAGE, "--last asks about stored messages", fix="leave out the message")
+        stored = {"destination": service, "reflex": reflex, "limit": last}
+        _try_stored(given, {**stored, "kind": "delivery" if delivery else "arrival"})
+        return
+    if reflex is not None:
+        raise Failure(USAGE, "--reflex is given without --last", fix="add --last 100")
     asked: dict[str, Any] = {"service": service, "user": user, "machine": machine}
     asked["kind"] = "registration" if registration else "delivery" if delivery else "arrival"
     asked["headers"] = dict(map(_pair, header or ()))
@@ -121,6 +143,27 @@ def restart(
     given = invocation.of(ctx)
     given.rest().call("POST", f"/reflex-libraries/{quote(library, safe='')}/restart")
     given.output.say(f"library {library} was restarted")
+
+
+def _try_stored(given: Invocation, asked: dict[str, Any]) -> None:
+    """Show how many stored messages would be refused, changed and kept, with the first of each."""
+    found = given.rest().call("POST", "/reflex-test/messages", asked)
+    if given.output.form in ("json", "yaml"):
+        given.output.facts(found)
+        return
+    rows = [
+        {"result": result, **row, "headers": _shown_headers(row["headers"])}
+        for result, first in found["first"].items()
+        for row in first
+    ]
+    given.output.rows(_TRIED, rows, whole=True)
+    counts = ("refused", "changed", "kept", "not_asked")
+    shown = ", ".join(f"{found[name]:,} {name.replace('_', ' ')}" for name in counts if found[name])
+    given.output.say(f"{found['messages']:,} messages: {shown or 'there is none'}")
+    if found["failures"]:
+        given.output.say(f"functions failed for {found['failures']:,} of them")
+    if found["stopped"]:
+        given.output.say(f"it ended before the others were tried: {_LIMITS[found['stopped']]}")
 
 
 def _status(given: Invocation, destination: str | None) -> Facts:
@@ -154,9 +197,11 @@ def _content(body: str) -> bytes:
 
 
 def _shown_step(step: Facts) -> Facts:
-    headers = ", ".join(
-        f"{name}={value}" if value is not None else f"without {name}"
-        for name, value in step["headers"].items()
-    )
     messages = ", ".join(one["destination"] for one in step["messages"])
-    return {**step, "headers": headers, "messages": messages}
+    return {**step, "headers": _shown_headers(step["headers"]), "messages": messages}
+
+
+def _shown_headers(headers: Facts) -> str:
+    return ", ".join(
+        f"{name}={value}" if value is not None else f"without {name}" for name, value in headers.items()
+    )

@@ -276,7 +276,7 @@ class Node:
             *(feature.engine_ended for feature in features.list),
         ):
             self._when_engine_ends(engine_ended)
-        self.operations = Operations(rest.engine_client, features, operation.alerts)
+        self.operations = Operations(rest.engine_client, features, operation.alerts, parts.access)
         policy = PolicyFollower(
             self._started_with, engine, self.logins, self.registry, self.json, rest, features
         )

@@ -18,17 +18,21 @@ from broker_app.features.cluster.configuration.central_reload import BrokerReloa
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import no_cluster
 from broker_app.features.notifications.target_tests import TargetTest
+from broker_app.net.policy.access import Access
 from broker_app.net.rest.features.bridge_status import (
     BridgeEvent,
     BridgeStatus,
     ForwardingStatus,
 )
 from broker_app.net.rest.features.callback_status import CallbackStatus
+from broker_app.net.rest.features.reflex_trials import StoredTrialRequest
 from broker_app.net.rest.journal.cursor_status import Cursors
 from broker_app.net.rest.node.alerts import AlertEndpoints
 from broker_app.net.rest.node.mirror_status import Mirrors
 from broker_app.node.features.features import Features
 from broker_app.reflex.report import ReflexStatusList, ReflexTrial
+from broker_app.reflex.stored_trials import StoredTrial
+from broker_app.rules.event import REST
 
 #: seconds for past takeovers to be read from the journal
 _READ_S = 2.0
@@ -37,7 +41,10 @@ _READ_S = 2.0
 class Operations:
     """Its coroutines run on the loop of the node; Django asks from the threads of requests."""
 
-    def __init__(self, client: EngineClient, features: Features, alerts: AlertEndpoints) -> None:
+    def __init__(
+        self, client: EngineClient, features: Features, alerts: AlertEndpoints, access: Access
+    ) -> None:
+        self._access = access
         self._client = client
         self._features = features
         self._alerts = alerts
@@ -95,6 +102,13 @@ class Operations:
     ) -> ReflexTrial:
         """Ask the reflexes of a kind about a message, which is not published. Raises Refused."""
         return await self._features.reflexes.reflexes.trial(kind, address, headers, body, user)
+
+    async def test_reflexes_with_stored(self, asked: StoredTrialRequest, user: str) -> StoredTrial:
+        """Ask reflexes about stored messages that a user may read; nothing is changed. Raises Refused."""
+        client = self._access.owner(user, REST)
+        if client is None:
+            raise Refused("not-allowed", f"{user} may not log in")
+        return await self._features.reflexes.trials.of(client, asked)
 
     async def restart_library(self, name: str) -> bool:
         """Start another process of a library of reflexes. Returns False if it has none."""

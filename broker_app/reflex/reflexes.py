@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from broker_app.core.message import Envelope
+from broker_app.core.message import Envelope, Message
 from broker_app.engine import Engine
 from broker_app.reflex import report
 from broker_app.reflex.arrival_filter import ArrivalFilter
@@ -42,6 +42,7 @@ from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.shipped.copies import CopyDeletion, delete_copy
 from broker_app.reflex.shipped.copy_deletion import CopyDeletionService
 from broker_app.reflex.steps import StepRegistry
+from broker_app.reflex.stored_trials import StoredTrial, try_stored
 from broker_app.reflex.subject import MessageSubject, RegistrationSubject, Subject
 from broker_app.telemetry.event_log import REFLEXES
 
@@ -291,6 +292,19 @@ class Reflexes:
         subject = MessageSubject(envelope.address, type_of(envelope.block), envelope, body, user)
         steps = self._chains[kind].find(envelope.address, envelope)
         return await self._try(steps, subject)
+
+    async def trial_of_stored(
+        self,
+        declarations: Sequence[Declaration],
+        address: str,
+        messages: Sequence[tuple[Message, bytes]],
+        user: str,
+    ) -> StoredTrial:
+        """What declarations of one kind, which need not be used, would have decided about messages of a
+        destination, each with its id."""
+        async with self._registry.on_trial(declarations) as steps:
+            chains = MessageChains(declarations[0].kind, steps)
+            return await try_stored(chains, self._blocks, address, messages, user)
 
     async def trial_of_registration(self, registration: Registration) -> ReflexTrial:
         """The steps and the outcome of the chain of a registration."""

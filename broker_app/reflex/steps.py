@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from broker_app.reflex.chain import InBrokerServiceStep, InBrokerStep, ProcessStep, Step, UnusableStep
@@ -15,6 +16,7 @@ from broker_app.reflex.libraries.process import Place
 from broker_app.reflex.shipped import table
 from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.statistics import DeclarationStatistics
+from broker_app.reflex.stored_trials import MakeClient, steps_on_trial
 
 #: seconds between two looks whether a library that is not needed any more is still called
 _RETIRE_S: Final = 0.1
@@ -50,20 +52,32 @@ class StepRegistry:
             if declaration.enabled:
                 step = former.get(declaration.name)
                 if step is None or step.declaration != declaration or isinstance(step, UnusableStep):
-                    step = self._make(declaration, self.statistics[declaration.name])
+                    step = self._make(declaration, self.statistics[declaration.name], self._client)
                 self.steps[declaration.name] = step
         self._keep_clients()
 
     def _new_statistics(self) -> DeclarationStatistics:
         return DeclarationStatistics(self._context.events, self._context.clock)
 
-    def _make(self, declaration: Declaration, statistics: DeclarationStatistics) -> Step:
+    def on_trial(self, declarations: Sequence[Declaration]) -> AbstractAsyncContextManager[list[Step]]:
+        """The steps of declarations that need not be used: what they do has no effect on those that are."""
+
+        def make(declaration: Declaration, client_of: MakeClient) -> Step:
+            return self._make(declaration, self._new_statistics(), client_of)
+
+        return steps_on_trial(
+            declarations, make, lambda library: LibraryClient(library, self._place, lambda client: None)
+        )
+
+    def _make(
+        self, declaration: Declaration, statistics: DeclarationStatistics, client_of: MakeClient
+    ) -> Step:
         fault = table.fault(declaration.kind, declaration.library, declaration.function, declaration.options)
         if fault is not None:
             return UnusableStep(declaration, statistics, f"{fault[0]}: {fault[1]}")
         shipped = table.find(declaration.library, declaration.function)
         if shipped is None:
-            client = self._client(library_loader.canonical(declaration.library))
+            client = client_of(library_loader.canonical(declaration.library))
             return ProcessStep(declaration, statistics, client)
         if shipped.make is None:
             return InBrokerServiceStep(declaration, statistics)

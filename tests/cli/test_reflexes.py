@@ -80,3 +80,23 @@ def test_a_registration_and_a_delivery_are_tried(mom: Mom, tmp_path: Path) -> No
     assert both.code != 0
     for name in ("callbacks", "schema"):
         assert mom("reflex", "rm", name, "--yes").code == 0
+
+
+def test_stored_messages_are_tried(mom: Mom) -> None:
+    for body in ("1", "one", "2"):
+        assert mom("pub", "tried", body).code == 0
+    options = 'options={"schema": {"type": "number"}}'
+    made = mom(
+        "reflex", "create", "numbers", "service=tried", "library=mom-schema", "function=check_schema",
+        options, "enabled=no",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    tried = mom("reflex", "test", "tried", "--last", "2", "--reflex", "numbers")
+    assert tried.code == 0, tried.err
+    assert "2 messages: 1 refused, 1 kept" in tried.out + tried.err
+    found = mom("reflex", "test", "tried", "--last", "100", "--reflex", "numbers", "-o", "json").json()
+    assert (found["messages"], found["refused"], found["kept"]) == (3, 1, 2)
+    assert found["first"]["refused"][0]["reflex"] == "numbers"
+    assert "add --last 100" in mom("reflex", "test", "tried", "--reflex", "numbers").err
+    assert "leave out the message" in mom("reflex", "test", "tried", "1", "--last", "2").err
+    assert mom("reflex", "rm", "numbers", "--yes").code == 0

@@ -9,6 +9,7 @@ from broker_app.config import MAX_HEADER_BYTES, MAX_HEADERS, MIB
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
+from broker_app.net.rest.features.reflex_trials import ReflexTrials
 from broker_app.net.rest.features.reflexes import ReflexEndpoints
 from broker_app.net.stomp.changed_headers import ChangedHeaders
 from broker_app.net.stomp.login.service_registrar import ServiceRegistrar
@@ -37,6 +38,7 @@ class ReflexFeature(Feature):
             Settings(directory, _PROCESS_BYTES, config.reflex_bytes),
             declarations,
         )
+        self.trials = ReflexTrials(self.reflexes, parts.rest, engine.records)
         engine.listeners.add(self.reflexes.on_events)
         # They decide which sessions and services may register.
         parts.services.admit = self.reflexes.register
@@ -45,7 +47,7 @@ class ReflexFeature(Feature):
 
     def endpoints(self) -> Handlers:
         """`/reflexes`."""
-        return ReflexEndpoints(self.reflexes).handlers()
+        return {**ReflexEndpoints(self.reflexes).handlers(), **self.trials.handlers()}
 
     def components(self) -> Iterable[Component]:
         """The health of each reflex."""

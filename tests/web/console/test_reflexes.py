@@ -16,6 +16,7 @@ from django.test import Client
 
 from broker_app.base.refused import Refused
 from broker_app.models import AuditEntry, Reflex
+from broker_app.net.rest.features.reflex_trials import StoredTrialRequest
 from broker_app.telemetry.event_log import EventLog
 from broker_app.templatetags.console_assets import icon
 from broker_app.web.actions import SYSTEM, Edit, apply, version_of
@@ -58,6 +59,7 @@ class AnsweringNode:
         self.asked: list[str | None] = []
         self.restarted: list[str] = []
         self.tried: list[tuple[str, str, dict[str, str], bytes, str]] = []
+        self.tried_stored: list[tuple[StoredTrialRequest, str]] = []
         self.refusal: Refused | None = None
         self.stomp_port = 61613
         self.alerts = NO_ALERTS
@@ -85,6 +87,20 @@ class AnsweringNode:
             "micros": 17,
         }  # fmt: skip
         return {"accepted": False, "reflex": "slow", "reason": "too fast", "headers": {}, "steps": [step]}
+
+    async def test_reflexes_with_stored(self, asked: StoredTrialRequest, user: str) -> dict[str, Any]:
+        if self.refusal is not None:
+            raise self.refusal
+        self.tried_stored.append((asked, user))
+        row: dict[str, Any] = {
+            "id": "m-1", "time": "2026-01-31T12:00:00.000Z", "reflex": "slow", "reason": "too <fast>",
+            "failure": None, "headers": {},
+        }  # fmt: skip
+        changed = {**row, "id": "m-2", "reflex": None, "reason": None, "headers": {"seen": "1", "old": None}}
+        return {
+            "messages": 100, "refused": 4, "changed": 1, "kept": 94, "not_asked": 1, "failures": 2,
+            "further": 3, "stopped": "time", "first": {"refused": [row], "changed": [changed], "kept": []},
+        }  # fmt: skip
 
     async def restart_library(self, name: str) -> bool:
         self.restarted.append(name)
@@ -272,3 +288,38 @@ def test_the_form_offers_libraries_and_functions(inside: Client, settings: Any, 
         assert option in page, option
     assert "_helper" not in page
     assert 'name="library" list="libraries"' in page
+
+
+@pytest.mark.usefixtures("slow")
+def test_stored_messages_are_tried_on_the_page_and_in_the_form(inside: Client, node: AnsweringNode) -> None:
+    node.known = [a_status(service="orders")]
+    page = page_of(inside, "/console/reflexes/one?name=slow")
+    assert 'name="stored" value=""' in page, "the service is a pattern"
+    page = inside.post("/console/reflexes/test?name=slow", {"stored": "orders.new"}).content.decode()
+    shown = " ".join(page.split())
+    for text in (
+        "Of the last 100 messages: 4 refused, 1 changed, 94 unchanged, 1 not asked about", "too &lt;fast&gt;",
+        "<code>seen=1</code>", "<code>old=\u2013</code>", "The function failed for 2 of them.",
+        "it took too long", "3 further messages would be published.", 'value="orders.new"',
+    ):  # fmt: skip
+        assert text in shown, text
+    read = AuditEntry.objects.latest("number")
+    assert (read.action, read.key, read.after) == ("read", "/queue/orders.new", {"messages": 100})
+
+    draft = {**FORM, "options": '{"rate": 3}', "name": "fast", "stored": "orders.new"}
+    page = sent(inside, "/console/reflexes/add", "test", **draft)
+    assert "Of the last 100 messages:" in page and 'value="fast"' in page
+    assert not Reflex.objects.filter(name="fast").exists(), "nothing is saved"
+    (of_page, _), (of_form, user) = node.tried_stored
+    assert (of_page.reflex, of_page.declaration, of_page.destination) == ("slow", None, "orders.new")
+    assert of_form.declaration is not None
+    assert (of_form.declaration.options, of_form.declaration.service, user) == (
+        {"rate": 3},
+        "orders.>",
+        "admin",
+    )
+    node.refusal = Refused("not-found", "there is no queue <a>")
+    page = sent(inside, "/console/reflexes/edit?name=slow", "test", **draft)
+    assert "there is no queue &lt;a&gt;" in page
+    page = sent(inside, "/console/reflexes/add", "test", **{**draft, "options": "{"})
+    assert "This is not valid JSON" in page and len(node.tried_stored) == 2

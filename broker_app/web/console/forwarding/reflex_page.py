@@ -29,7 +29,13 @@ from broker_app.web.console.forwarding.reflex_status import (
     shown_reflex,
     shown_trial,
 )
-from broker_app.web.console.forwarding.reflex_trial import TrialForm, first_form, trial_of
+from broker_app.web.console.forwarding.reflex_trial import (
+    TrialForm,
+    destination_for,
+    first_form,
+    stored_trial,
+    trial_of,
+)
 from broker_app.web.console.forwarding.reflexes import REFLEXES, page_of
 from broker_app.web.policy_sync import ask, node_of
 
@@ -67,6 +73,7 @@ class ReflexPage(ResourceView):
             "library": shown_library(library) if library else None,
             "unknown": unknown,
             "trial_form": first_form(declared) if declared["kind"] in TRIED else None,
+            "stored_destination": destination_for(declared["service"]),
             **more,
         }
         return render(request, "console/reflex.html", context)
@@ -79,6 +86,8 @@ class TrialPage(ReflexPage):
         return redirect(page_of(request.GET.get("name", "")))
 
     def post(self, request: HttpRequest) -> HttpResponse:
+        if "stored" in request.POST:
+            return self.show(request, **stored_trial(request, reflex=request.GET.get("name", "")))
         kind = request.POST.get("kind", "")
         form = TrialForm(request.POST)
         if form.is_valid():

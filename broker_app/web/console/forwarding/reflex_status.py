@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.base.refused import Refused
 from broker_app.reflex.declaration import ARRIVAL, CHANNEL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
 from broker_app.reflex.report import ReflexLibrary, ReflexStatus, ReflexStatusList, ReflexTrial
+from broker_app.reflex.stored_trials import StoredTrial
 from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
@@ -42,6 +43,17 @@ _RESULTS: Final = {
     "accepted": State(_("accepted"), "circle-check", "good"),
     "refused": State(_("refused"), "circle-x", "bad"),
     "not asked": State(_("not asked"), "circle", "quiet"),
+}
+#: results of a trial with stored messages
+_TRIED_STATES: Final = {
+    "refused": State(_("refused"), "circle-x", "bad"),
+    "changed": State(_("changed"), "triangle-alert", "warn"),
+    "kept": State(_("unchanged"), "circle-check", "good"),
+}
+_LIMITS: Final = {
+    "time": _("It ended before the other messages were tried: it took too long."),
+    "bytes": _("It ended before the other messages were tried: their bodies are too large."),
+    "failures": _("It ended before the other messages were tried: the library failed three times in a row."),
 }
 NO_NODE: Final = _("This process only serves the console and does not know the status of reflexes.")
 
@@ -83,6 +95,21 @@ def shown_trial(trial: ReflexTrial) -> Shown:
     """A trial for a template."""
     steps = [{**step, "state": _RESULTS[step["result"]]} for step in trial["steps"]]
     return {**trial, "steps": steps, "state": _RESULTS["accepted" if trial["accepted"] else "refused"]}
+
+
+def shown_stored(trial: StoredTrial) -> Shown:
+    """A trial with stored messages for a template."""
+    rows = [
+        {**row, "state": _TRIED_STATES[result], "at": datetime.fromisoformat(row["time"])}
+        for result, first in (
+            ("refused", trial["first"]["refused"]),
+            ("changed", trial["first"]["changed"]),
+            ("kept", trial["first"]["kept"]),
+        )
+        for row in first
+    ]
+    limit = _LIMITS[trial["stopped"]] if trial["stopped"] is not None else ""
+    return {**trial, "rows": rows, "limit": limit}
 
 
 def shown_options(options: Mapping[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""The trial on the page of a reflex: a message that is not published, and the decision of each reflex."""
+"""Trials on the page and the form of a reflex: with a message that is not published, and with the newest
+stored messages of a destination."""
 
 from __future__ import annotations
 
@@ -8,11 +9,18 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
+from broker_app.net.operator_audit import READ
+from broker_app.net.rest.features.reflex_trials import Draft, StoredTrialRequest, destination_of
 from broker_app.reflex.declaration import MOST_LIMIT_S
 from broker_app.reflex.report import ReflexTrial
+from broker_app.reflex.stored_trials import WITHIN_S
+from broker_app.web.actions import audit
+from broker_app.web.actor import actor_of
 from broker_app.web.console.base.fields import CodeField, LinesField
-from broker_app.web.console.forwarding.reflex_status import NO_NODE
+from broker_app.web.console.base.shown import Shown
+from broker_app.web.console.forwarding.reflex_status import NO_NODE, shown_stored
 from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.resource_types import Spec
 
 #: characters of a body
 _MOST = 1_000_000
@@ -38,12 +46,16 @@ class TrialForm(forms.Form):
         return {name: value for name, _equals, value in pairs}
 
 
+def destination_for(service: str) -> str:
+    """The destination that is suggested for a trial; empty if the service is a pattern."""
+    return "" if any(sign in service for sign in _WILD) else service
+
+
 def first_form(declared: Facts) -> TrialForm:
     """The form with a message that the reflex may be asked about."""
-    service, event = declared["service"], declared["event"]
-    named = not any(sign in service for sign in _WILD)
+    event = declared["event"]
     headers = [] if any(sign in event for sign in _WILD) else [f"type={event}"]
-    return TrialForm(initial={"destination": service if named else "", "headers": headers})
+    return TrialForm(initial={"destination": destination_for(declared["service"]), "headers": headers})
 
 
 def trial_of(request: HttpRequest, kind: str, form: TrialForm) -> ReflexTrial:
@@ -59,3 +71,28 @@ def trial_of(request: HttpRequest, kind: str, form: TrialForm) -> ReflexTrial:
         kind, address, given["headers"], given["body"].encode(), request.user.get_username()
     )
     return ask(node, asked, within_s=MOST_LIMIT_S)
+
+
+def stored_trial(request: HttpRequest, *, reflex: str | None = None, draft: Spec | None = None) -> Shown:
+    """The context of a trial with the stored messages of the destination in the field `stored`: of a
+    reflex, or of one that need not be saved."""
+    destination = request.POST.get("stored", "").strip()
+    shown: Shown = {"stored_destination": destination}
+    node = node_of(request)
+    if node is None:
+        return {**shown, "stored_fault": NO_NODE}
+    members = Draft.__struct_fields__
+    declared = (
+        Draft(**{name: draft[name] for name in members if name in draft}) if draft is not None else None
+    )
+    asked = StoredTrialRequest(destination, reflex, declared)
+    question = node.operations.test_reflexes_with_stored(asked, request.user.get_username())
+    try:
+        found = ask(node, question, within_s=2 * WITHIN_S)
+    except Refused as refusal:
+        return {**shown, "stored_fault": refusal.detail}
+    if found["messages"]:
+        address = destination_of(destination)
+        read = audit.Action(READ, f"{address.kind}s", address.address, after={"messages": found["messages"]})
+        audit.record(actor_of(request), read)
+    return {**shown, "stored": shown_stored(found)}

@@ -24,6 +24,7 @@ from broker_app.web.console.base.remove_page import RemovePage
 from broker_app.web.console.base.resource_form import ResourceForm
 from broker_app.web.console.base.resource_page import ResourcePages
 from broker_app.web.console.forwarding.reflex_status import KINDS, all_reflexes, shown_options, shown_reflex
+from broker_app.web.console.forwarding.reflex_trial import destination_for, stored_trial
 from broker_app.web.resource_types import Spec
 
 
@@ -181,8 +182,22 @@ class ReflexesPage(ListPage):
         return {"unknown": self.unknown}
 
 
-class AddReflex(AddPage):
+class _Tried(EditPage):
+    """An editor that tries the reflex in it with the stored messages of a destination."""
+
     subject = REFLEXES
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        if request.POST.get("operation") != "test":
+            return super().post(request)
+        form = self.sent(request)
+        if not form.is_valid():
+            return self.show(request, form)
+        return self.show(request, form, **stored_trial(request, draft=form.spec()))
+
+    def show(self, request: HttpRequest, form: ResourceForm, **more: Any) -> HttpResponse:
+        suggested = destination_for(form["service"].value() or "")
+        return super().show(request, form, **{"stored_destination": suggested, **more})
 
     def page_context(self, request: HttpRequest) -> dict[str, object]:
         return {**super().page_context(request), **choices()}
@@ -191,14 +206,12 @@ class AddReflex(AddPage):
         return redirect(page_of(form.resource_key()))
 
 
-class EditReflex(EditPage):
-    subject = REFLEXES
+class AddReflex(_Tried, AddPage):
+    """Add a reflex."""
 
-    def page_context(self, request: HttpRequest) -> dict[str, object]:
-        return {**super().page_context(request), **choices()}
 
-    def saved(self, form: ResourceForm) -> HttpResponse:
-        return redirect(page_of(form.resource_key()))
+class EditReflex(_Tried):
+    """Edit a reflex."""
 
 
 class RemoveReflex(RemovePage):
