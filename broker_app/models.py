@@ -158,6 +158,19 @@ class Callback(models.Model):
         return self.name
 
 
+class Mask(models.Model):
+    """A mask: headers and fields of messages that are hidden from users who look at them."""
+
+    name = models.CharField(max_length=100, unique=True)
+    values = models.JSONField(default=dict, help_text="as `web.resource_types.masks` lists them")
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class AlertRule(models.Model):
     """An alert rule: a condition, and the targets of notifications."""
 

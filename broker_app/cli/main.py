@@ -63,6 +63,7 @@ _COMMANDS = {
     "context": (_OPERATE, "context_commands.app"),
     "bench": (_OPERATE, "messages.bench.app"),
     "rule": (_CONTROL, "configuration.rules.app"),
+    "mask": (_CONTROL, "masks.app"),
     "user": (_CONTROL, "configuration.resources.users"),
     "group": (_CONTROL, "configuration.resources.groups"),
     "broker": (_CONTROL, "broker_control.app"),

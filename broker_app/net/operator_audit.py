@@ -56,6 +56,20 @@ class OperatorAction(NamedTuple):
     facts: Mapping[str, Any]
 
 
+class _Reader(NamedTuple):
+    """A user who reads the messages of one destination, and the masks that hide nothing from that user."""
+
+    operator: Operator
+    kind: str
+    key: str
+    unmasked: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The facts of its records, in addition to the number."""
+        return {"unmasked": list(self.unmasked)} if self.unmasked else {}
+
+
 class _Reading:
     """The number of messages that a user has read from one destination since the last record, and its
     time."""
@@ -79,7 +93,7 @@ class OperatorActions:
         self._clock = clock
         self._waiting: list[OperatorAction] = []
         self._lost = 0
-        self._readings: dict[tuple[Operator, str, str], _Reading] = {}
+        self._readings: dict[_Reader, _Reading] = {}
 
     def note(self, operator: Operator, action: str, kind: str, key: str, **facts: Any) -> None:
         """Record an action."""
@@ -88,19 +102,21 @@ class OperatorActions:
         else:
             self._lost += 1
 
-    def note_reading(self, operator: Operator, kind: str, key: str, messages: int) -> None:
-        """Record that message bodies were read. The first read is recorded at once, further ones once a
-        minute."""
+    def note_reading(
+        self, operator: Operator, kind: str, key: str, messages: int, unmasked: tuple[str, ...] = ()
+    ) -> None:
+        """Record that message bodies were read, with what these masks hide from others. The first read is
+        recorded at once, further ones once a minute."""
         if not messages:
             return
         # Requests of one reader differ in trace and reason.
-        reader = (operator._replace(reason="", trace_id=""), kind, key)
+        reader = _Reader(operator._replace(reason="", trace_id=""), kind, key, unmasked)
         reading = self._readings.get(reader)
         if reading is not None:
             reading.messages += messages
         elif len(self._readings) < self.MOST:
             self._readings[reader] = _Reading(self._clock())
-            self.note(operator, READ, kind, key, messages=messages)
+            self.note(operator, READ, kind, key, messages=messages, **reader.facts)
         else:
             self._lost += 1
 
@@ -117,10 +133,12 @@ class OperatorActions:
             self._lost = 0
         return taken
 
-    def _record_reads(self, reader: tuple[Operator, str, str], reading: _Reading, now: float) -> None:
+    def _record_reads(self, reader: _Reader, reading: _Reading, now: float) -> None:
         """Record the reads since the last record; forget a reader without new ones."""
         if reading.messages:
-            self.note(reader[0], READ, reader[1], reader[2], messages=reading.messages)
+            self.note(
+                *(reader.operator, READ, reader.kind, reader.key), messages=reading.messages, **reader.facts
+            )
             reading.messages, reading.since = 0, now
         else:
             del self._readings[reader]

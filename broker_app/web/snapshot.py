@@ -36,6 +36,7 @@ from broker_app.web.auth.sessions import SessionStore
 from broker_app.web.resource_types import reflexes
 from broker_app.web.resource_types.bridges import remotes
 from broker_app.web.resource_types.callbacks import callbacks
+from broker_app.web.resource_types.masks import masks
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
         callbacks=callbacks(),
         alerts=_read_alerts(),
         reflexes=reflexes.declarations(),
+        masks=masks(),
     )
 
 

@@ -57,6 +57,7 @@ urlpatterns = [
         path(f"api/v1/{resource.path or resource.kind}{rest}", resource.as_view())
         for resource in (
             resources.Rules,
+            resources.Masks,
             resources.Users,
             resources.Groups,
             tokens.Tokens,

@@ -87,6 +87,7 @@ _TABLE = (
     ),
     Key(RULES, RULE_LIST, "rules", "authorization rules, in their order"),
     Key(DESTINATIONS, DOCUMENTS, "destinations", "settings of destinations, by address or pattern"),
+    Key(f"{MOM}/masks", DOCUMENTS, "masks", "masks of values of messages, by name"),
     Key(f"{MOM}/users", DOCUMENTS, "users", "users, by name; passwords are given elsewhere"),
     Key(f"{MOM}/groups", DOCUMENTS, "groups", "groups of users, by name"),
     Key(f"{MOM}/brokers", DOCUMENTS, "brokers", "brokers of this installation, by name"),

@@ -21,6 +21,10 @@ pytestmark = pytest.mark.django_db
 #: a spec of each kind, and a change of it
 EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rules/r1": ({"conditions": '/event/queue == "a"', "users": ["admin"]}, {"effect": "deny"}),
+    "masks/cards": (
+        {"destination": "/queue/orders.>", "headers": ["iban"]},
+        {"fields": ["/card/*"], "groups": []},
+    ),
     "users/jane": ({"groups": [], "password": "correct horse battery"}, {"email": "jane@example.org"}),
     "groups/a/b:c": ({}, {}),
     "brokers/b1": ({"endpoints": ["stomp://b1:61613"]}, {"environment": "production"}),

@@ -18,7 +18,7 @@ def test_the_worked_example_is_read_as_it_stands() -> None:
     }  # fmt: skip
     assert {kind: len(documents) for kind, documents in found.documents.items()} == {
         "bridges": 1, "rules": 2, "destinations": 3, "users": 1, "groups": 1, "brokers": 0, "alerts": 0,
-        "callbacks": 0, "reflexes": 0,
+        "callbacks": 0, "reflexes": 0, "masks": 0,
     }  # fmt: skip
     assert found.documents["users"]["john"].spec["email"] == "john@plant7.example"
     assert list(found.documents["destinations"]) == ["/queue/orders.>", "/queue/orders.urgent", ">"]

@@ -1,4 +1,4 @@
-"""Resource types of the command line: rules, users, groups, brokers, bridges, callbacks, reflexes, alerts."""
+"""Resource types of the command line, from rules to alert rules."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from broker_app.base import durations
 from broker_app.cli.base.failures import USAGE, Failure
 from broker_app.features.bridge.remote import DESIRED_STATES, PROTOCOLS
 from broker_app.features.callbacks.webhooks.callback import MEMBERS, Member
+from broker_app.features.masks import mask
 
 _seconds = durations.seconds
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -94,6 +95,17 @@ RULES = ResourceType(
     },
     "List, show, create, change and remove authorization rules. The first that matches decides.",
     "john-sends conditions='(/event/queue == orders) && (/event/method == POST)' users=john",
+)
+MASKS = ResourceType(
+    "mask",
+    "/masks",
+    ("name", *(name for name in mask.MEMBERS if name != "comment"), "origin"),
+    {
+        name: Field(member.about, _names if isinstance(default, list) else str)
+        for name, (member, default) in mask.MEMBERS.items()
+    },
+    "Hide values of messages from users who look at them. Who receives messages gets them whole.",
+    "cards destination='/queue/orders.>' fields=/card/number headers=iban groups=fraud",
 )
 USERS = ResourceType(
     "user",

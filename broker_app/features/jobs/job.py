@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from broker_app.features.jobs.plan import MOVE, RETRY
+from broker_app.features.masks.mask import Mask
 
 WAITING, RUNNING, DONE, CANCELLED, STOPPED, FAILED = (
     "waiting",
@@ -50,6 +51,8 @@ class Job(msgspec.Struct, kw_only=True):
     began_at: int = 0
     undo_of: str = ""
     undone_by: str = ""
+    #: of an export: what is hidden from the user who began it
+    masks: tuple[Mask, ...] = ()
     #: messages processed: all, and by result
     processed: int = 0
     counts: dict[str, int] = {}

@@ -172,7 +172,8 @@ class Request:
 
     def audit_read(self, kind: str, key: str, messages: int = 1) -> None:
         """Record in the audit log that bodies of messages of a destination were shown."""
-        self._actions.note_reading(self._operator(), kind, key, messages)
+        unmasked = self.access.unmasked(self.client, key)
+        self._actions.note_reading(self._operator(), kind, key, messages, unmasked)
 
     def _operator(self) -> Operator:
         by_session = self.header(b"authorization") is None and self.header(b"cookie") is not None

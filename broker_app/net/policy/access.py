@@ -25,6 +25,7 @@ from broker_app.core.destination import (
     parse,
     topic_of_dead_letters,
 )
+from broker_app.features.masks.hiding import Hiding, hiding_of
 from broker_app.net import problems
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.policy.policy import ADMINISTER, READ_JOURNAL, READ_METRICS, Grant, Policy
@@ -129,6 +130,8 @@ class Access:
         self._known: dict[tuple[Client, str, Destination], _Verdict] = {}
         #: whether clients may send to any destination at all
         self._senders: dict[Client, bool] = {}
+        #: what is hidden from the members of groups
+        self._hidings: dict[frozenset[str], Hiding | None] = {}
         self._adopt(logins.policy)
 
     def check(self, client: Client, right: str, destination: Destination) -> None:
@@ -220,6 +223,25 @@ class Access:
     def event_of(self, client: Client, right: str, destination: Destination) -> Event | None:
         """The event that rules decide for this; None if it is decided without rules."""
         return self._verdict(client, right, destination).event
+
+    def hiding(self, client: Client) -> Hiding | None:
+        """What masks hide from the client when it looks at messages; None for nothing."""
+        if not self._logins.policy.masks or self.is_admin(client.identity):
+            return None
+        facts = self._policy.users.get(client.identity.user)
+        groups = facts.groups if facts is not None else frozenset[str]()
+        if groups not in self._hidings:
+            self._hidings[groups] = hiding_of(self._policy.masks, groups)
+        return self._hidings[groups]
+
+    def unmasked(self, client: Client, address: str) -> tuple[str, ...]:
+        """The masks of an address that hide nothing from the client."""
+        masks = self._logins.policy.masks
+        if not masks:
+            return ()
+        hiding = self.hiding(client)
+        hidden = hiding.covers(address) if hiding is not None else ()
+        return tuple(name for name in Hiding(masks).covers(address) if name not in hidden)
 
     def has_full_access(self, identity: Identity) -> bool:
         """Return True for an administrator without restricting grants, who may use every destination. Other
@@ -361,6 +383,7 @@ class Access:
         self._policy = policy
         self._known.clear()
         self._senders.clear()
+        self._hidings.clear()
         self._grants = {(facts.user, facts.name): facts.grants for facts in policy.tokens.values()}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from broker_app.core.destination import TOPIC, Destination, is_reserved
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.callbacks.webhooks.callback import Callback
+from broker_app.features.masks.mask import Mask
 from broker_app.net.policy.destination_settings import EVERYTHING, Destinations, is_pattern
 from broker_app.reflex.declaration import Declaration
 from broker_app.rules.ruleset import Rules
@@ -74,7 +75,7 @@ class Policy:
 
     `broker` has the reloadable settings of the node (`config.RELOADABLE`) by name, `bridges` the remote
     brokers that store-and-forward queues are forwarded to, `callbacks` the webhooks, `alerts` the alert
-    rules, `reflexes` the declarations of reflexes in their order.
+    rules, `reflexes` the declarations of reflexes in their order, `masks` what is hidden of messages.
     """
 
     version: int = 0
@@ -88,3 +89,4 @@ class Policy:
     callbacks: Mapping[str, Callback] = field(default_factory=dict)
     alerts: Sequence[AlertRule] = tuple(DEFAULT_RULES.values())
     reflexes: Sequence[Declaration] = ()
+    masks: Sequence[Mask] = ()

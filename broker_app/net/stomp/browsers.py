@@ -24,6 +24,7 @@ from broker_app.core.model import Queue, Subscription
 from broker_app.core.selectors.selector import Selector
 from broker_app.engine.record_reader import NotLoaded
 from broker_app.features.cluster.pages import PageQuestion
+from broker_app.features.masks.hiding import Hiding
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
 from broker_app.net.stomp.conversation import OPEN, Conversation
@@ -179,11 +180,14 @@ class Browsers:
                 if refusal.code != "not-found":
                     missing.add(broker)
                 return
-            now_ms = conversation.sessions.engine.broker.turn.now_ms
+            hiding = conversation.sessions.access.hiding(browser.client)
+            messages = (row.message(line) for row in page.rows)
+            found = ((message, _seen(browser, hiding, message)) for message in messages)
             yield [
-                conversation.renderer.browsed(subscription, row.message(line))
-                for row in page.rows
-                if not 0 < row.expires_ms <= now_ms
+                conversation.renderer.browsed(subscription, seen)
+                for message, seen in found
+                # The other broker, which knows no client, has matched the selector with the whole message.
+                if (self._wants(browser, seen) if seen is not message else self._is_alive(message))
             ]
             if page.next is None:
                 return
@@ -205,10 +209,11 @@ class Browsers:
         found = browse.browse(broker, subscription.address, after=after, limit=_PAGE + 1)
         if not found:
             return _Page(frames, None)
+        hiding = self._conversation.sessions.access.hiding(browser.client)
         queue = subscription.queue = broker.destinations.queues[subscription.address]
         for shown, item in enumerate(found[:_PAGE]):
             try:
-                message = item.message or self._stored(queue, item)
+                message = _seen(browser, hiding, item.message or self._stored(queue, item))
             except NotLoaded:
                 if not shown:
                     raise
@@ -229,10 +234,12 @@ class Browsers:
 
     def _wants(self, browser: _Browser, message: Message) -> bool:
         """Return whether a message is shown: it has not expired, and the selector matches."""
-        turn = self._conversation.sessions.engine.broker.turn
-        if 0 < message.expires_ms <= turn.now_ms:
-            return False
-        return browser.selector is None or browser.selector.matches(message, turn.ids)
+        ids = self._conversation.sessions.engine.broker.turn.ids
+        matches = browser.selector is None or browser.selector.matches(message, ids)
+        return matches and self._is_alive(message)
+
+    def _is_alive(self, message: Message) -> bool:
+        return not 0 < message.expires_ms <= self._conversation.sessions.engine.broker.turn.now_ms
 
     def _end_of(self, browser: _Browser, missing: list[str]) -> bytes:
         conversation, id = self._conversation, browser.subscription.id
@@ -242,3 +249,8 @@ class Browsers:
         if missing:
             headers.append(("not-shown", ",".join(missing)))
         return rendering.answer(MESSAGE, headers, version=conversation.version)
+
+
+def _seen(browser: _Browser, hiding: Hiding | None, message: Message) -> Message:
+    """A message without what masks hide from the client."""
+    return message if hiding is None else hiding.shown(browser.destination.address, message)

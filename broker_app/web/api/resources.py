@@ -1,4 +1,4 @@
-"""Rules, users, groups, brokers, bridges, reflexes and alert rules over HTTP."""
+"""Rules, masks, users, groups, brokers, bridges, reflexes and alert rules over HTTP."""
 
 from __future__ import annotations
 
@@ -91,6 +91,15 @@ def _text(name: Any) -> str:
     if not isinstance(name, str):
         raise invalid("/name", "must be a text", name)
     return name
+
+
+class Masks(Resource):
+    kind = "masks"
+    listing: ClassVar[Listing[Row]] = listing(
+        kind,
+        sortable=("destination",),
+        matches={"destination": has("destination"), "group": has("groups")},
+    )
 
 
 class Users(Resource):

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from broker_app.features.bridge.remote import DESIRED_STATES
 from broker_app.features.callbacks.webhooks.callback import MEMBERS, Member
+from broker_app.features.masks import mask
 from broker_app.features.notifications.target import MOST_TARGETS
 from broker_app.net.rest.openapi.schemas import (
     PAGING,
@@ -62,6 +63,12 @@ def _of_member(member: Member, default: Any) -> _Json:
         return {**_TRUTH, **about}
     kind = "integer" if isinstance(default, int) else "number"
     return {"type": kind, "minimum": member.least, "maximum": member.most, **about}
+
+
+def _of_mask(member: mask.Member, default: Any) -> _Json:
+    if isinstance(default, list):
+        return {**_NAMES, "maxItems": mask.MOST, "default": default, "description": member.about}
+    return {**_TEXT, "maxLength": 1000, "default": default, "description": member.about}
 
 
 _PORTS: Final = ", ".join(f"{name} {port}" for name, port in PORTS.items())
@@ -187,6 +194,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
         },
         "comment": _COMMENT,
     },
+    "masks": {name: _of_mask(*member) for name, member in mask.MEMBERS.items()},
     "alerts": {
         "condition": {
             "enum": list(CONDITIONS),
@@ -230,6 +238,7 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "bridges": ("hostname",),
     "callbacks": ("url",),
     "reflexes": ("library", "function"),
+    "masks": ("destination",),
 }
 
 #: status members of each type, which are read-only
@@ -254,7 +263,7 @@ WARNINGS: Final[_Json] = {
 }
 #: members of the answer to a write in addition to the resource
 ANSWERED: Final[dict[str, _Json]] = {
-    kind: {"warnings": WARNINGS} for kind in ("rules", "callbacks", "reflexes")
+    kind: {"warnings": WARNINGS} for kind in ("rules", "callbacks", "reflexes", "masks")
 }
 ENTRY: Final[_Json] = {
     "version": {

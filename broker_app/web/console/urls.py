@@ -14,7 +14,17 @@ from broker_app.web.console import (
     views,
     welcome,
 )
-from broker_app.web.console.access import audit, denials, explain, groups, rules, rules_text, tokens, users
+from broker_app.web.console.access import (
+    audit,
+    denials,
+    explain,
+    groups,
+    masks,
+    rules,
+    rules_text,
+    tokens,
+    users,
+)
 from broker_app.web.console.forwarding import (
     bridge_page,
     bridges,
@@ -48,6 +58,10 @@ urlpatterns = [
     path("rules/remove", rules.RemoveRule.as_view(), name="rules-remove"),
     path("rules/text", rules_text.RulesTextPage.as_view(), name="rules-text"),
     path("rules/move", rules.MoveRule.as_view(), name="rules-move"),
+    path("masks/", masks.MasksPage.as_view(), name="masks"),
+    path("masks/add", masks.AddMask.as_view(), name="masks-add"),
+    path("masks/edit", masks.EditMask.as_view(), name="masks-edit"),
+    path("masks/remove", masks.RemoveMask.as_view(), name="masks-remove"),
     path("events/", event_log.EventsPage.as_view(), name="events"),
     path("jobs/", jobs.JobsPage.as_view(), name="jobs"),
     path("jobs/one", jobs.JobPage.as_view(), name="job"),

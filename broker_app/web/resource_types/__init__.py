@@ -8,6 +8,7 @@ from broker_app.web.resource_types.bridges import Bridges
 from broker_app.web.resource_types.brokers import Brokers
 from broker_app.web.resource_types.callbacks import Callbacks
 from broker_app.web.resource_types.destinations import Destinations
+from broker_app.web.resource_types.masks import Masks
 from broker_app.web.resource_types.reflexes import Reflexes
 from broker_app.web.resource_types.resource_type import ResourceType, Spec
 from broker_app.web.resource_types.rules import Rules
@@ -23,6 +24,7 @@ RESOURCE_TYPES: Mapping[str, ResourceType] = MappingProxyType(
             Users(),
             Tokens(),
             Rules(),
+            Masks(),
             Destinations(),
             Brokers(),
             Bridges(),

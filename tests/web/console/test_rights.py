@@ -17,7 +17,7 @@ NOT_FOUND_WITHOUT_NAME = (
 ADMINISTRATORS_PAGES = (
     [
         f"/console/{place}"
-        for kind in ("rules", "users", "groups", "brokers", "bridges", "callbacks", "reflexes")
+        for kind in ("rules", "users", "groups", "brokers", "bridges", "callbacks", "reflexes", "masks")
         for place in (f"{kind}/", f"{kind}/add")
     ]
     + [
@@ -58,14 +58,18 @@ def test_every_page_renders_without_configuration(inside: Client, address: str) 
     assert inside.get(address).status_code == 200
 
 
-@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges", "callbacks", "reflexes"])
+@pytest.mark.parametrize(
+    "kind", ["rules", "users", "groups", "brokers", "bridges", "callbacks", "reflexes", "masks"]
+)
 @pytest.mark.parametrize("name", ["", "not-there", "\0", "x" * 5000, "ü/../%2e"])
 def test_an_unknown_name_is_not_found(inside: Client, kind: str, name: str) -> None:
     assert inside.get(f"/console/{kind}/edit", {"name": name}).status_code == 404
     assert inside.post(f"/console/{kind}/remove?name=nothing").status_code == 404
 
 
-@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges", "callbacks", "reflexes"])
+@pytest.mark.parametrize(
+    "kind", ["rules", "users", "groups", "brokers", "bridges", "callbacks", "reflexes", "masks"]
+)
 def test_an_empty_form_shows_its_missing_fields(inside: Client, kind: str) -> None:
     page = sent(inside, f"/console/{kind}/add")
     assert "The changes were not saved." in page and 'id="id_name_error"' in page

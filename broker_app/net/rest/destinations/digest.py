@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from broker_app.base.times import of_ms
 from broker_app.core.message import Message
@@ -20,11 +21,13 @@ _NAMED = 20
 
 
 class Digest:
-    """Counts of the messages that fit. Reasons are a dead letter's detail, or, where it has none, its reason;
-    both can be looked for with `reason=`. Times are ms since 1970, 0 for none."""
+    """Counts of the messages that fit, as they are `seen` by the client. Reasons are a dead letter's
+    detail, or, where it has none, its reason; both can be looked for with `reason=`. Times are ms since
+    1970, 0 for none."""
 
-    def __init__(self, fits: filters.Fits) -> None:
+    def __init__(self, fits: filters.Fits, seen: Callable[[Message], Message]) -> None:
         self._fits = fits
+        self._seen = seen
         self.matches = self.bytes = 0
         self.oldest_ms = self.newest_ms = 0
         self.by_origin: Counter[str] = Counter()
@@ -32,10 +35,11 @@ class Digest:
 
     def count(self, message: Message, message_id: bytes) -> bool:
         """Take one message in, if it fits. Always False: none of them is to be shown."""
+        size, message = len(message.body), self._seen(message)
         if not self._fits(message, message_id):
             return False
         self.matches += 1
-        self.bytes += len(message.body)
+        self.bytes += size
         self.oldest_ms = min(self.oldest_ms or message.time_ms, message.time_ms)
         self.newest_ms = max(self.newest_ms, message.time_ms)
         origin = dead_letter_headers.origin_of(message.envelope.block)
@@ -60,7 +64,8 @@ class DigestEndpoint:
         if chosen.q is not None:
             request.permitted(READ, address)
         fits = filters.fitting(chosen, self._browser.ids, time.time_ns() // 1_000_000)
-        found = Digest(fits)
+        hiding = request.access.hiding(request.client)
+        found = Digest(fits, lambda message: message if hiding is None else hiding.shown(address, message))
         search = Search(address, 1, chosen.state, found.count)
         page, stopped = await self._browser.search(search, None)
         return json_reply(

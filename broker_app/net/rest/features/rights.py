@@ -15,6 +15,7 @@ from broker_app.core.destination import (
     parse,
     topic_of_dead_letters,
 )
+from broker_app.core.storage import dead_letter_headers
 from broker_app.features.jobs import plan
 from broker_app.features.jobs.job import Job
 from broker_app.features.jobs.plan import JobPlan
@@ -64,6 +65,8 @@ class JobRights:
         )
         for target in self._targets(job_plan.target, job_plan.by_origin):
             self.permit(request, SEND, target)
+        if job_plan.target and job_plan.target != ORIGIN:
+            self._permit_whole(request, job_plan)
 
     def permit_undo(self, request: Request, job: Job) -> None:
         """Raises Refused if the client may not move back the messages of a job."""
@@ -85,6 +88,16 @@ class JobRights:
 
     def permit_export(self, request: Request, job: Job) -> None:
         self._permit_kept(request, READ, job)
+        hiding = request.access.hiding(request.client)
+        if hiding is None:
+            return
+        beyond = [mask.name for mask in hiding.masks if mask not in job.masks]
+        if beyond:
+            raise Refused(
+                "not-allowed",
+                f"export {job.id} has values that mask {beyond[0]} hides from you: begin one of your own",
+                mask=beyond[0],
+            )
 
     def permit_view(self, request: Request, job: Job) -> None:
         if not self._is_own(request, job):
@@ -99,6 +112,21 @@ class JobRights:
 
     def may_read(self, request: Request, job_plan: JobPlan) -> bool:
         return request.access.allows(request.client, READ, parse(job_plan.topic or job_plan.source))
+
+    def _permit_whole(self, request: Request, job_plan: JobPlan) -> None:
+        """Raises Refused if values of the messages are hidden from the client: elsewhere they may not be."""
+        hiding = request.access.hiding(request.client)
+        if hiding is None:
+            return
+        origins = (dead_letter_headers.origin_of(one.envelope.block) for one in job_plan.sample)
+        for address in (job_plan.topic or job_plan.source, *job_plan.by_origin, *filter(None, origins)):
+            for name in hiding.covers(address):
+                raise Refused(
+                    "not-allowed",
+                    f"mask {name} hides values of messages of {address} from you, so you may return them to "
+                    "their queue, export and delete them, and not put them into another queue",
+                    mask=name,
+                )
 
     def _permit_kept(self, request: Request, right: str, job: Job) -> None:
         """Raises Refused without the right to the destination of the job's messages; if that is not known,

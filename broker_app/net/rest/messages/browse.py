@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -20,6 +20,7 @@ from broker_app.features.cluster.pages import MOST_BYTES, BrowsedPage, PageQuest
 from broker_app.features.jobs import filters
 from broker_app.features.jobs.filters import Filter
 from broker_app.features.jobs.message_reader import JournalRead
+from broker_app.features.masks.hiding import Hiding
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
@@ -119,6 +120,8 @@ class Browser:
         fields = fields_of(request, address, query, chosen)
         state = state_of(query, chosen)
         backwards = is_backwards(query, state)
+        hiding = request.access.hiding(request.client)
+        fits = self._fits(chosen, address, hiding)
         if is_of_cluster(query) and self.others is not None and self.others.others():
             filter_json = "" if chosen.empty else msgspec.json.encode(chosen).decode()
             rows, tail = await self._merged(
@@ -131,12 +134,12 @@ class Browser:
                     body_bytes=self._limits.max_preview_bytes,
                 ),
                 query.get("after"),
+                partial(_seen, hiding, fits),
             )
         else:
             after = cursor_of(query["after"], self.ids) if "after" in query else None
-            fits = None if chosen.empty else filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
             rows, tail = await self._own(
-                Search(address, limit, state, fits, backwards, self._limits.max_page_bytes), after
+                Search(address, limit, state, fits, backwards, self._limits.max_page_bytes), after, hiding
             )
         if fields:
             rows = [message_json.only(row, fields) for row in rows]
@@ -144,18 +147,28 @@ class Browser:
             request.audit_read("queues", address, len(rows))
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + b"]," + encode(tail)[1:])
 
-    async def _own(self, search: Search, after: Cursor | None) -> tuple[list[bytes], dict[str, object]]:
+    def _fits(self, chosen: Filter, address: str, hiding: Hiding | None) -> filters.Fits | None:
+        """The filter of what a client sees at an address; None for all messages."""
+        if chosen.empty:
+            return None
+        fits = filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
+        return fits if hiding is None else hiding.fitting(address, fits)
+
+    async def _own(
+        self, search: Search, after: Cursor | None, hiding: Hiding | None
+    ) -> tuple[list[bytes], dict[str, object]]:
         """The messages of this broker, and the other members of the reply."""
         page, stopped = await self.search(search, after)
         rows = [
             message_json.browsed(
-                row.message,
+                row.message if hiding is None else hiding.shown(search.address, row.message),
                 self.ids.of(row.message),
                 row.state,
                 self._limits.max_preview_bytes,
                 self._blocks,
                 row.attempts,
                 row.due_ms,
+                len(row.message.body),
             )
             for row in page.rows
         ]
@@ -168,7 +181,7 @@ class Browser:
         }
 
     async def _merged(
-        self, question: PageQuestion, after: str | None
+        self, question: PageQuestion, after: str | None, seen: Callable[[str, Message, bytes], Message | None]
     ) -> tuple[list[bytes], dict[str, object]]:
         """The messages of all brokers of the cluster, and the other members of the reply."""
         assert self.others is not None
@@ -176,7 +189,7 @@ class Browser:
         page = await merged_pages.read(question, after, self.page, self.others, limits.max_page_bytes)
         rows = [
             message_json.browsed(
-                row.message(),
+                message,
                 row.id,
                 row.state,
                 limits.max_preview_bytes,
@@ -187,6 +200,7 @@ class Browser:
                 broker,
             )
             for broker, row in page.rows
+            if (message := seen(question.address, row.message(), row.id)) is not None
         ]
         return rows, page.facts
 
@@ -326,6 +340,15 @@ class Browser:
             average = size // len(rows) + 1
             run = max(1, min(_MAX_RUN, (most_bytes - size) // average))
         return rows
+
+
+def _seen(
+    hiding: Hiding | None, fits: filters.Fits | None, address: str, message: Message, message_id: bytes
+) -> Message | None:
+    """A message of another broker as a client sees it. None if that broker, which knows no client, has
+    found it by what is hidden from this one."""
+    shown = message if hiding is None else hiding.shown(address, message)
+    return None if shown is not message and fits is not None and not fits(message, message_id) else shown
 
 
 def queue_of(broker: Broker, address: str) -> Queue:

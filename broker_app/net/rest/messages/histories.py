@@ -43,8 +43,13 @@ class Histories:
             lambda: self._page(destination.address, start, limit)
         )
         ids, preview = self._engine_client.engine.broker.turn.ids, self._limits.max_preview_bytes
+        hiding = request.access.hiding(request.client)
         rows = [
-            message_json.browsed(message, ids.of(message), READY, preview, self._blocks, 0)
+            message_json.browsed(
+                message if hiding is None else hiding.shown(destination.address, message),
+                *(ids.of(message), READY, preview, self._blocks, 0),
+                size=len(message.body),
+            )
             for message in found
         ]
         request.audit_read("topics", destination.address, len(rows))

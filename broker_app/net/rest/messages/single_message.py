@@ -23,6 +23,7 @@ from broker_app.features.bridge.pipe_reports import (
 )
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead
+from broker_app.features.masks.hiding import Replacements
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
@@ -75,7 +76,11 @@ class MessageEndpoints:
         address, row = await self._find(request, BROWSE, _pair)
         message_id = self._ids.of(row.message)
         preview = self._limits.max_preview_bytes
-        shown = message_json.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
+        seen = _as_seen(request, address, row.message)
+        size = len(row.message.body)
+        shown = message_json.browsed(
+            seen, message_id, row.state, preview, self._blocks, row.attempts, size=size
+        )
         if may_read(request, address):
             request.audit_read("queues", address)
         else:
@@ -121,26 +126,32 @@ class MessageEndpoints:
 
     async def why(self, request: Request) -> Reply:
         """GET messages/{id}/why"""
-        row, reasons = await self._find(request, BROWSE, self._reasons)
+        address, row, reasons = await self._find(request, BROWSE, self._reasons)
+        without = Replacements.of(row.message, _as_seen(request, address, row.message))
         shown = [
-            {"code": reason.code, "sentence": reason.sentence, "facts": _with_times(reason.facts)}
+            {
+                "code": reason.code,
+                "sentence": without.text(reason.sentence),
+                "facts": without.value(_with_times(reason.facts)),
+            }
             for reason in reasons
         ]
         return json_reply({"id": request.name, "state": row.state, "reasons": shown})
 
-    def _reasons(self, address: str, row: Shown) -> tuple[Shown, list[Reason]]:
+    def _reasons(self, address: str, row: Shown) -> tuple[str, Shown, list[Reason]]:
         reasons = why(self._broker, address, row.message, time.time_ns() // 1_000_000)
         reasons = with_bridge(reasons, address, self._forwarding)
         queue = self._broker.destinations.queues.get(address)
         is_local = queue is not None and propagation_of(self._broker, queue) == LOCAL
-        return row, with_cluster(reasons, address, self._cluster(), is_local=is_local)
+        return address, row, with_cluster(reasons, address, self._cluster(), is_local=is_local)
 
     async def body(self, request: Request) -> Reply:
         """GET messages/{id}/body: the exact bytes."""
         address, row = await self._find(request, READ, _pair)
         request.audit_read("queues", address)
-        content_type = message_json.http_content_type(self._blocks.facts(row.message.envelope.block))
-        whole = row.message.body
+        seen = _as_seen(request, address, row.message)
+        content_type = message_json.http_content_type(self._blocks.facts(seen.envelope.block))
+        whole = seen.body
         part = _range(request.header(b"range"), len(whole))
         if part is None:
             return Reply(200, content_type, whole, (*message_json.UNTRUSTED, (b"accept-ranges", b"bytes")))
@@ -250,6 +261,12 @@ class MessageEndpoints:
             return None
         message = load(self._read, queue, [position])[0]
         return Shown(READY, attempts, message) if self._ids.of(message).decode() == message_id else None
+
+
+def _as_seen(request: Request, address: str, message: Message) -> Message:
+    """A message without what masks hide from the client."""
+    hiding = request.access.hiding(request.client)
+    return message if hiding is None else hiding.shown(address, message)
 
 
 def _pair(address: str, row: Shown) -> tuple[str, Shown]:

@@ -75,6 +75,7 @@ NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (
         _("Administration"),
         (
             NavItem("console:rules", _("Rules"), "shield-check", key="r"),
+            NavItem("console:masks", _("Masks"), "eye-off"),
             NavItem("console:explain", _("Explain access"), "circle-help", True, key="x"),
             NavItem("console:users", _("Users"), "user"),
             NavItem("console:groups", _("Groups"), "users"),

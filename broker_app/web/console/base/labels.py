@@ -14,6 +14,7 @@ from broker_app.web.resource_types import RESOURCE_TYPES
 _ONES: dict[str, str | Promise] = {
     "destinations": gettext_lazy("destination"),
     "rules": gettext_lazy("rule"),
+    "masks": gettext_lazy("mask"),
     "users": gettext_lazy("user"),
     "groups": gettext_lazy("group"),
     "tokens": gettext_lazy("token"),

@@ -1,0 +1,207 @@
+"""Hiding values: a message as a user may see it. It is shown instead of the original, and searched, too.
+
+A body with fields to hide that is no JSON, or is large, is hidden as a whole: what cannot be looked into may
+have the value anywhere.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from broker_app.core.destination import DEAD_SUFFIX
+from broker_app.core.header_block import headers, unescape
+from broker_app.core.message import Envelope, Message
+from broker_app.core.storage import dead_letter_headers
+from broker_app.features.masks.mask import ANY, Mask, parts_of
+
+HIDDEN: Final = "********"
+_HIDDEN_JSON: Final = b'"********"'
+#: bytes of a body that is looked into: reading it takes about a millisecond
+MOST_BYTES: Final = 256 * 1024
+#: addresses whose masks are remembered
+_MAX_KNOWN: Final = 1_000
+
+#: parts of pointers
+_Parts = tuple[str, ...]
+_EVERYTHING: Final = ">"
+
+
+class Cover(NamedTuple):
+    """What is hidden: names of headers in small letters, and the parts of pointers."""
+
+    headers: frozenset[str]
+    fields: frozenset[_Parts]
+
+
+_NOTHING: Final = Cover(frozenset(), frozenset())
+
+
+class Hiding:
+    """The `masks` that hide values from one user."""
+
+    def __init__(self, masks: Iterable[Mask]) -> None:
+        self.masks = tuple(masks)
+        self._known: dict[tuple[str, str], Cover] = {}
+
+    def covers(self, address: str) -> list[str]:
+        """The names of the masks of messages at an address."""
+        return [mask.name for mask in self.masks if _is_about(mask.destination, address)]
+
+    def shown(self, address: str, message: Message) -> Message:
+        """The message as the user sees it at an address: itself when nothing of it is hidden."""
+        block, body = message.envelope.block, message.body
+        cover = self._cover(address, dead_letter_headers.origin_of(block))
+        if cover is _NOTHING:
+            return message
+        hidden_block, hidden_body = hide_headers(block, cover.headers), hide_fields(body, cover.fields)
+        if hidden_block is block and hidden_body is body:
+            return message
+        shown = copy.copy(message)
+        shown.envelope = _with_block(message.envelope, hidden_block)
+        shown.body = hidden_body
+        return shown
+
+    def fitting(
+        self, address: str, fits: Callable[[Message, bytes], bool]
+    ) -> Callable[[Message, bytes], bool]:
+        """A filter of messages at an address that finds nothing by what is hidden."""
+        return lambda message, message_id: fits(self.shown(address, message), message_id)
+
+    def _cover(self, address: str, origin: str) -> Cover:
+        key = address, origin
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            found = self._known[key] = self._find(address, origin)
+        return found
+
+    def _find(self, address: str, origin: str) -> Cover:
+        masks = [
+            mask
+            for mask in self.masks
+            if _is_about(mask.destination, address) or (origin and _is_about(mask.destination, origin))
+        ]
+        if not masks:
+            return _NOTHING
+        return Cover(
+            frozenset(name.lower() for mask in masks for name in mask.headers),
+            frozenset(parts_of(pointer) for mask in masks for pointer in mask.fields),
+        )
+
+
+class Replacements:
+    """Replaces values of headers that are hidden, in texts that name them."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._values = sorted({value for value in values if value}, key=len, reverse=True)
+
+    @classmethod
+    def of(cls, message: Message, shown: Message) -> Replacements:
+        """Those of a message, which is `shown` without some values."""
+        if message.envelope is shown.envelope:
+            return cls(())
+        seen = headers(shown.envelope.block)
+        return cls(value for name, value in headers(message.envelope.block).items() if seen[name] != value)
+
+    def text(self, text: str) -> str:
+        """A text without the values."""
+        for value in self._values:
+            text = text.replace(value, HIDDEN)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """A JSON value without them."""
+        if not self._values:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {name: self.value(one) for name, one in value.items()}
+        return [self.value(one) for one in value] if isinstance(value, list) else value
+
+
+def hiding_of(masks: Sequence[Mask], groups: frozenset[str]) -> Hiding | None:
+    """What masks hide from a member of groups; None for nothing."""
+    hidden = [mask for mask in masks if groups.isdisjoint(mask.groups)]
+    return Hiding(hidden) if hidden else None
+
+
+def _is_about(pattern: str, address: str) -> bool:
+    """Return whether a mask is about an address; that of a queue is about its dead letters as well."""
+    if pattern == _EVERYTHING:
+        return True
+    if pattern.endswith(_EVERYTHING):
+        return address.startswith(pattern[:-1])
+    return address in (pattern, pattern + DEAD_SUFFIX)
+
+
+def _with_block(envelope: Envelope, block: bytes) -> Envelope:
+    if block is envelope.block:
+        return envelope
+    return Envelope(
+        envelope.address,
+        block,
+        persistent=envelope.persistent,
+        priority=envelope.priority,
+        ttl_ms=envelope.ttl_ms,
+        expires_ms=envelope.expires_ms,
+        options=envelope.options,
+    )
+
+
+def hide_headers(block: bytes, names: frozenset[str]) -> bytes:
+    """The header block without the values of these headers; itself if it has none of them."""
+    if not names:
+        return block
+    lines, hidden = block.split(b"\n"), False
+    for at, line in enumerate(lines):
+        name, colon, _value = line.partition(b":")
+        if colon and unescape(name.decode(errors="replace")).lower() in names:
+            lines[at], hidden = b"%b:%b" % (name, HIDDEN.encode()), True
+    return b"\n".join(lines) if hidden else block
+
+
+def hide_fields(body: bytes, fields: Iterable[_Parts]) -> bytes:
+    """The body without the values at these pointers; itself if it is JSON without them."""
+    wanted = list(fields)
+    if not wanted or not body:
+        return body
+    if len(body) > MOST_BYTES:
+        return _HIDDEN_JSON
+    try:
+        body.decode()
+        raw = msgspec.json.decode(body, type=msgspec.Raw)
+        return bytes(_hidden(raw, wanted)) if bytes(raw).lstrip()[:1] in (b"{", b"[") else _HIDDEN_JSON
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _HIDDEN_JSON
+
+
+def _hidden(raw: msgspec.Raw, wanted: list[_Parts]) -> msgspec.Raw:
+    """A value without what is wanted. An object on the way is written again: a name that comes twice in
+    it may have a value that only a reader of the text would see."""
+    first = bytes(raw).lstrip()[:1]
+    if first == b"{":
+        members = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        return msgspec.Raw(
+            msgspec.json.encode({name: _below(value, name, wanted) for name, value in members.items()})
+        )
+    if first == b"[":
+        items = msgspec.json.decode(raw, type=list[msgspec.Raw])
+        return msgspec.Raw(
+            msgspec.json.encode([_below(item, str(at), wanted) for at, item in enumerate(items)])
+        )
+    return raw
+
+
+def _below(value: msgspec.Raw, name: str, wanted: list[_Parts]) -> msgspec.Raw:
+    below = [parts[1:] for parts in wanted if parts[0] in (name, ANY)]
+    if not below:
+        return value
+    if () in below:
+        return msgspec.Raw(_HIDDEN_JSON)
+    return _hidden(value, below)
