@@ -98,6 +98,11 @@ def test_unknown_or_true_is_true_and_unknown_and_false_is_false() -> None:
     assert matches("NOT (5 BETWEEN missing AND 4)")
 
 
+def test_words_joined_by_dots_are_one_name() -> None:
+    assert matches('order.total = 5 AND "order.total" = 5', **{"order.total": "5"})
+    assert not matches("order.total = 5", order="5", total="5")
+
+
 def test_properties_of_a_message_have_names() -> None:
     given_ = message(
         {"correlation-id": "c", "type": "t", "reply-to": "/queue/r"},
