@@ -41,8 +41,13 @@ class Record:
         return self.end - self.start
 
     @property
+    def dedup_halves(self) -> tuple[int, int]:
+        """The dedup-id of a PUBLISHED record with the flag DEDUP, as the halves of its digest."""
+        return records.dedup_halves(self.batch, self.start, self.flags)
+
+    @property
     def first_seen(self) -> records.FirstSeen:
-        """The dedup-id of a PUBLISHED record with the flag DEDUP."""
+        """The dedup-id of a PUBLISHED record with the flag DEDUP, and of which message it is."""
         return records.first_seen(self.batch, self.start, self.flags)
 
     @property

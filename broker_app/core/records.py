@@ -80,6 +80,8 @@ _HAS_OWN_ID = bytes(number // _OWN_ID for number in range(256))
 _PUBLISHED = Struct("<IBBBBIIQQ")
 _HEAD = Struct("<IBBBBI")
 _POSITION = Struct("<Q")
+#: of the digest of a dedup-id
+_HALVES = Struct("<QQ")
 _ADDRESS = Struct("<H")
 _TERMS = Struct("<II")
 _MARK = Struct("<QQQ")
@@ -419,16 +421,29 @@ class FirstSeen(NamedTuple):
 
 def first_seen(records: bytes, start: int, flags: int) -> FirstSeen:
     """The dedup-id of the record at `start`."""
-    at = start + PUBLISHED_SIZE
-    time_ms = _PUBLISHED.unpack_from(records, start)[7]
     position = 0
     if flags & HAS_ID:
+        at = start + PUBLISHED_SIZE
         position = MessageIds.position(records[at : at + ID_SIZE].decode()) or 0
+    at = _digest_at(start, flags)
+    return FirstSeen(
+        records[at : at + DIGEST_SIZE], time_ms(records, start), address_of(records, start, flags), position
+    )
+
+
+def dedup_halves(records: bytes, start: int, flags: int) -> tuple[int, int]:
+    """The halves of the digest of the dedup-id of the record at `start`."""
+    first, second = _HALVES.unpack_from(records, _digest_at(start, flags))
+    return first, second
+
+
+def _digest_at(start: int, flags: int) -> int:
+    at = start + PUBLISHED_SIZE
+    if flags & HAS_ID:
         at += ID_SIZE
     if flags & DELAYED:
         at += _POSITION.size
-    digest = records[at : at + DIGEST_SIZE]
-    return FirstSeen(digest, time_ms, address_of(records, start, flags), position)
+    return at
 
 
 def positions(records: bytes, start: int, end: int) -> array[int]:

@@ -25,6 +25,8 @@ from broker_app.core.remote.offset import is_offset
 from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 
 _TOPIC = "/topic/"
+#: flags of the record of a copy, whose message was sent to another destination or was there before
+_OF_COPIES = records.HAS_ID | records.HAS_ADDRESS
 
 
 class Recovery:
@@ -63,12 +65,8 @@ class Recovery:
         """Apply the records of one batch, as the journal stored it."""
         broker = self._broker
         queues, apply_to_queue = broker.destinations.queues, broker.store.apply
-        published, options, all_since = (
-            records.PUBLISHED,
-            records.DELAYED | self._dedup,
-            self._all_since,
-        )
-        last_of_queues, schedules = records.RETURNED, broker.scheduler.schedules
+        published, delayed, all_since = records.PUBLISHED, records.DELAYED, self._all_since
+        dedup, last_of_queues, schedules = self._dedup, records.RETURNED, broker.scheduler.schedules
         record = Record(batch)
         position = first_position
         for kind, flags, priority, destination, start, end in records.walk(batch):
@@ -80,8 +78,10 @@ class Recovery:
             elif (
                 address in queues
                 and kind <= last_of_queues
-                and not (flags & options if kind == published else schedules)
+                and not (flags & delayed if kind == published else schedules)
             ):
+                if flags & dedup and kind == published:
+                    self._remember(record)
                 apply_to_queue(queues[address], record)  # nearly all of them
             else:
                 self._apply(record)
@@ -132,12 +132,23 @@ class Recovery:
             broker.store.apply(broker.destinations.queue(record.address), record)
 
     def _remember(self, record: Record) -> None:
-        first, position = record.first_seen, record.position
-        address = first.address or record.address
+        address, position, windows = record.address, record.position, self._broker.publisher.dedup_windows
+        if not record.flags & _OF_COPIES:
+            if position >= self._since.get(address, 0):
+                first, second = record.dedup_halves
+                windows.apply(address, first, second, position, record.time_ms)
+            return
+        known = record.first_seen
+        address = known.address or address
         # The section that counts is that of the destination it was sent to.
         if position >= self._since.get(address, 0):
-            seen = FirstMessage(first.position or position, first.time_ms, True)
-            self._broker.publisher.dedup_windows.apply(address, first.digest, seen)
+            seen = FirstMessage(known.position or position, known.time_ms, True)
+            windows.apply_copy(address, known.digest, seen)
+
+    def index(self) -> None:
+        """Have the dedup-ids found that were applied so far, which `finish` does, too: so that it has less to
+        do, which takes a moment for each 100,000."""
+        self._broker.publisher.dedup_windows.index()
 
     def apply_policies(self, policies: Policies) -> None:
         """Apply other policies, while records are still coming."""
@@ -152,6 +163,7 @@ class Recovery:
         """Make the broker ready for commands at `now_ms`: derive what is not recorded, such as
         alarms, counters of limits and groups. Queues that are empty are dropped."""
         broker = self._broker
+        self.index()
         broker.turn.now_ms = now_ms
         broker.turn.next_position = next_position
         broker.scheduler.start()

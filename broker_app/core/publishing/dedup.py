@@ -29,19 +29,21 @@ class DedupWindow:
     """The ids of one destination, in the order of arrival; the oldest are dropped first."""
 
     CHUNK = 4_096
-    __slots__ = ("_chunks", "_index", "_next", "_oldest", "_start")
+    __slots__ = ("_chunks", "_index", "_indexed", "_next", "_oldest", "_start")
 
     def __init__(self) -> None:
         self._chunks: deque[array[int]] = deque()
         self._index = Rows(2)  # (first half of the digest, number of the entry)
         self._start = 0  # the number of the first entry of the first chunk
         self._oldest = self._next = 0  # numbers of entries
+        self._indexed = 0  # the number of the first entry that is not in the index
 
     def __len__(self) -> int:
         return self._next - self._oldest
 
     def find(self, digest: bytes, since_ms: int) -> FirstMessage | None:
         """The message that arrived with this id after `since_ms`."""
+        self.index()
         first, second = _HALVES.unpack(digest)
         for _, number in self._index.find(first):
             _, other, position, time_ms = self._entry(number)
@@ -51,13 +53,44 @@ class DedupWindow:
 
     def add(self, digest: bytes, seen: FirstMessage) -> None:
         """Add an id behind all others."""
+        self.index()
+        first, second = _HALVES.unpack(digest)
+        self._append((first, second, seen.position | (_RECORDED if seen.recorded else 0), seen.time_ms))
+        self._index.add(first, self._indexed)
+        self._indexed = self._next
+
+    def append_recorded(self, first: int, second: int, position: int, time_ms: int) -> None:
+        """Add the id of a recorded message behind all others, given by the halves of its digest. Where many
+        are added, to index all of them at once costs less."""
+        self._append((first, second, position | _RECORDED, time_ms))
+
+    def _append(self, entry: tuple[int, int, int, int]) -> None:
         if (self._next - self._start) % self.CHUNK == 0:
             self._chunks.append(array("Q"))
-        first, second = _HALVES.unpack(digest)
-        position = seen.position | (_RECORDED if seen.recorded else 0)
-        self._chunks[-1].extend((first, second, position, seen.time_ms))
-        self._index.add(first, self._next)
+        self._chunks[-1].extend(entry)
         self._next += 1
+
+    def index(self) -> None:
+        """Have all ids found that were appended."""
+        left = self._next - self._indexed
+        if left > len(self._index):
+            self._index_all()
+        elif left:
+            for number in range(self._indexed, self._next):
+                self._index.add(self._entry(number)[0], number)
+        self._indexed = self._next
+
+    def _index_all(self) -> None:
+        """Make the index anew: sorted rows are added at once."""
+        firsts: array[int] = array("Q")
+        for chunk in self._chunks:
+            firsts += chunk[::_ENTRY]
+        start = self._start
+        order = sorted(range(self._oldest - start, self._next - start), key=firsts.__getitem__)
+        self._index = Rows(2)
+        self._index.extend(
+            array("Q", map(firsts.__getitem__, order)), array("Q", [place + start for place in order])
+        )
 
     @property
     def oldest_ms(self) -> int:
@@ -66,7 +99,10 @@ class DedupWindow:
 
     def drop(self) -> None:
         """Drop the oldest id."""
-        self._index.remove(self._entry(self._oldest)[0], self._oldest)
+        if self._oldest < self._indexed:
+            self._index.remove(self._entry(self._oldest)[0], self._oldest)
+        else:
+            self._indexed += 1
         self._oldest += 1
         if self._oldest - self._start == self.CHUNK:
             self._chunks.popleft()
@@ -118,17 +154,26 @@ class DedupWindows:
         self, address: str, digest: bytes, seen: FirstMessage, window_ms: int = NEVER_EXPIRES_MS
     ) -> None:
         """Add an id."""
+        window = self._window(address)
+        self._drop_expired(window, seen.time_ms - window_ms, self.EXPIRED_PER_ADD)
+        self._make_room(window)
+        window.add(digest, seen)
+
+    def _window(self, address: str) -> DedupWindow:
         window = self._windows.get(address)
         if window is None:
             if len(self._windows) >= self.MAX_DESTINATIONS:
                 self._count -= len(self._windows.pop(next(iter(self._windows))))
             window = self._windows[address] = DedupWindow()
-        self._drop_expired(window, seen.time_ms - window_ms, self.EXPIRED_PER_ADD)
-        if len(window) and (len(window) >= self._max_ids or self._count >= self._max_total):
+        return window
+
+    def _make_room(self, window: DedupWindow) -> None:
+        """Count an id that is added next, in place of the oldest one if there are too many."""
+        held = len(window)
+        if held and (held >= self._max_ids or self._count >= self._max_total):
             window.drop()
-            self._count -= 1
-        window.add(digest, seen)
-        self._count += 1
+        else:
+            self._count += 1
 
     def _drop_expired(self, window: DedupWindow, until_ms: int, max_ids: int) -> None:
         while max_ids and len(window) and window.oldest_ms <= until_ms:
@@ -169,14 +214,26 @@ class DedupWindows:
         return iter(()) if window is None else window.save(since_ms)
 
     def load(self, address: str, numbers: array[int]) -> None:
-        """Restore the ids of a destination, as `save` returned them."""
+        """Restore the ids of a destination, as `save` returned them. `index` them in the end."""
+        window = self._window(address)
         for at in range(0, len(numbers), _ENTRY):
-            first, second, position, time_ms = numbers[at : at + _ENTRY]
-            self.remember(
-                address, _HALVES.pack(first, second), FirstMessage(position & ~_RECORDED, time_ms, True)
-            )
+            self._make_room(window)
+            window.append_recorded(*numbers[at : at + _ENTRY])
 
-    def apply(self, address: str, digest: bytes, seen: FirstMessage) -> None:
-        """Remember the id of a record, unless it is known: the first of several copies counts."""
+    def apply(self, address: str, first: int, second: int, position: int, time_ms: int) -> None:
+        """Remember the id of the record of a message that was sent to `address`. `index` it in the end."""
+        window = self._windows.get(address)
+        if window is None:
+            window = self._window(address)
+        self._make_room(window)
+        window.append_recorded(first, second, position, time_ms)
+
+    def apply_copy(self, address: str, digest: bytes, seen: FirstMessage) -> None:
+        """Remember the id of the record of a copy, unless it is known: the first of several counts."""
         if self.first(address, digest, seen.time_ms, 1) is None:
             self.remember(address, digest, seen)
+
+    def index(self) -> None:
+        """Have all ids found that were restored."""
+        for window in self._windows.values():
+            window.index()

@@ -81,6 +81,7 @@ class Follower:
             self.position += batch.count
             if time.monotonic() > until:
                 return False
+        self._recovery.index()
         self.has_all, self._in_step_at = True, began_at
         return True
 
