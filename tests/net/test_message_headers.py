@@ -136,7 +136,7 @@ async def test_what_is_sent_again_is_delivered_as_a_repeat_to_queues_and_topics(
         subscribe(client, address)
         await send(client, "1", address, **{"dedup-id": "a", "resent": "true"})
         headers, _ = await message(client)
-        assert (headers["redelivered"], headers["attempt"]) == ("true", "2")
+        assert (headers["redelivered"], headers["attempt"], headers["resent"]) == ("true", "2", "true")
         client.send(b"UNSUBSCRIBE\nid:1\n\n\0")
 
 

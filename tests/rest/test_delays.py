@@ -43,6 +43,19 @@ async def test_a_short_delay_ends_by_itself(rest: Rest) -> None:
     assert "delay-s" not in item["headers"]
 
 
+async def test_what_is_sent_again_is_delivered_as_a_repeat_unless_it_is_known_here(rest: Rest) -> None:
+    again = {"mom-dedup-id": "1", "mom-resent": "true"}
+    stored = (await rest.alice.post("/queues/a/messages", content=b"x", headers=again)).json()
+    assert "duplicate" not in stored
+    batch = [
+        {"body": "x", "dedup_id": id, "resent": resent}
+        for id, resent in (("1", True), ("2", True), ("3", False))
+    ]
+    reply = await rest.alice.post("/queues/a/messages/batch", json=batch)
+    assert [result.get("duplicate", False) for result in reply.json()["results"]] == [True, False, False]
+    assert [item["redelivered"] for item in await rest.receive("a", max=3)] == [True, True, False]
+
+
 async def test_a_repeat_is_answered_with_the_id_of_the_first(rest: Rest) -> None:
     first, repeat = [
         (await rest.alice.post("/queues/a/messages", content=b"x", headers={"mom-dedup-id": "1"})).json()

@@ -30,6 +30,7 @@ _STOMP_HEADERS = {
     b"mom-delay-s": "delay-s",
     b"mom-deliver-at": "deliver-at",
     b"mom-dedup-id": "dedup-id",
+    b"mom-resent": "resent",
     b"mom-correlation-id": "correlation-id",
     b"mom-reply-to": "reply-to",
     b"mom-type": "type",
@@ -80,6 +81,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
     tracestate: str | None = None
     delay_s: float | None = None
     dedup_id: str | None = None
+    resent: bool | None = None
     deliver_at: str | None = None
 
     def media_type(self) -> str | None:
@@ -152,6 +154,7 @@ class Envelopes:
             item.tracestate,
             item.delay_s,
             item.dedup_id,
+            item.resent,
             item.deliver_at,
             *(item.headers.items() if item.headers else ()),
         )
@@ -215,6 +218,8 @@ def _item_to_stomp_headers(item: Item, content_type: str | None) -> Iterable[tup
         yield "deliver-at", check_time("/deliver_at", item.deliver_at)
     if item.dedup_id is not None:
         yield "dedup-id", check_dedup_id("/dedup_id", item.dedup_id)
+    if item.resent:
+        yield "resent", "true"
     if item.priority is not None:
         if not 0 <= item.priority <= 9:
             raise invalid("/priority", "must be a whole number from 0 to 9", item.priority)
@@ -263,7 +268,7 @@ def application_header(pointer: str, name: str, value: str) -> tuple[str, str]:
 
 def _checked(pointer: str, name: str, value: str) -> str:
     match name:
-        case "persistent":
+        case "persistent" | "resent":
             if value not in ("true", "false"):
                 raise invalid(pointer, "must be true or false", value)
         case "priority":

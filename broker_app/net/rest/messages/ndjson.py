@@ -73,7 +73,8 @@ class MessageLines:
             raise Refused(refusal.code, refusal.detail) from None
         if envelope.options is not None and envelope.options._replace(group="") != _NOTHING_SPECIAL:
             raise Refused(
-                "invalid", "an import publishes at once and each line once: leave delays and dedup_id out"
+                "invalid",
+                "an import publishes at once and each line once: leave delays, dedup_id and resent out",
             )
         expires_ms = 0 if isinstance(item.expires, UnsetType) else item.expires
         if dead or expires_ms:

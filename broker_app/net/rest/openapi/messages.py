@@ -84,6 +84,7 @@ BROWSED = message(
     }
 )
 ID = in_path("id", "of the message", {"type": "string", "minLength": 1})
+_RESENT = "true: it was sent before and no reply came; if it is stored now, it is delivered as a repeat"
 _PUBLISH_HEADERS = [
     IDEMPOTENCY_KEY,
     header("Mom-Persistent", {"enum": ["true", "false"]}, "survives a crash; default true on queues"),
@@ -92,6 +93,7 @@ _PUBLISH_HEADERS = [
     header("Mom-Delay-S", number(0, 315_360_000), "seconds before which it is not delivered"),
     header("Mom-Deliver-At", TIME, "time before which it is not delivered"),
     header("Mom-Dedup-Id", {"type": "string", "minLength": 1, "maxLength": 1024}, "names repeats"),
+    header("Mom-Resent", {"enum": ["true", "false"]}, _RESENT),
     header("Mom-Correlation-Id", TEXT, "carried"),
     header("Mom-Reply-To", TEXT, "carried; a destination such as /queue/answers"),
     header("Mom-Type", TEXT, "carried"),
@@ -155,6 +157,7 @@ SCHEMAS: Json = {
                 "delay_s": {"type": ["number", "null"], "minimum": 0, "maximum": 315_360_000},
                 "deliver_at": {**TIME, "type": ["string", "null"]},
                 "dedup_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 1024},
+                "resent": {"type": ["boolean", "null"], "description": _RESENT},
             },
             required=(),
         ),
