@@ -41,14 +41,19 @@ class Headers(dict[str, str]):
     `content-length` are never in it (see Frame).
     """
 
-    __slots__ = ("plan",)
+    __slots__ = ("model", "plan")
 
     #: A free slot in which a session keeps what it derived from these headers.
     plan: Any
+    #: The headers that equal these but for one value that is another one in each frame, if they are known.
+    model: "Headers | None"
 
-    def __init__(self, items: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, items: Mapping[str, str] | Iterable[tuple[str, str]] = (), model: "Headers | None" = None
+    ) -> None:
         super().__init__(items)
         self.plan = None
+        self.model = model
 
 
 class Frame:

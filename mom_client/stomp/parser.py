@@ -59,6 +59,8 @@ _ACK_RUN: Final = re.compile(rb"(?:ACK\nid:[!-9;-\[\]-~]{1,255}+\n\n\0)++")
 _RECEIPT: Final = rb"RECEIPT\nreceipt-id:[!-9;-\[\]-~]{1,255}+\n\n\0"
 _RECEIPT_RUN: Final = re.compile(rb"(?:%b\n)++|(?:%b)++" % (_RECEIPT, _RECEIPT))
 _HEADER_LINE: Final = re.compile(r"\n([^:\n]+):([^\n]*)")
+#: headers with another value in each frame, in blocks that repeat but for it
+_VARYING: Final = (("correlation-id", b"\ncorrelation-id:"), ("channel-call", b"\nchannel-call:"))
 #: headers of the frame, which are cut out before a block is looked up
 _VOLATILE: Final = frozenset(("receipt", "content-length"))
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
@@ -346,14 +348,47 @@ class Parser:
     def _plain_headers(self, head: bytes) -> Headers | None:
         """The headers of a block in which nothing needs a second look; None leaves it to the strict path.
 
-        Blocks that never repeat, such as those with a correlation-id, come this way.
+        Blocks that never repeat come this way.
         """
-        headers = self._pairs(head) if head.startswith(b"SEND\n") else None
+        if not head.startswith(b"SEND\n"):
+            return None
+        headers = self._varied_headers(head)
+        if headers is not None:
+            return headers
+        headers = self._pairs(head)
         if headers is None or not _VOLATILE.isdisjoint(headers):
             return None
         self._keep(head, headers)
         self._is_new = True
         return headers
+
+    def _varied_headers(self, head: bytes) -> Headers | None:
+        """The headers of a block with a varying value. The rest of it is kept, with an empty one. None for
+        others."""
+        if len(head) > self._limits.max_header_line:
+            return None
+        for name, line in _VARYING:
+            at = head.find(line)
+            if at < 0:
+                continue
+            begin = at + len(line)
+            end = head.find(b"\n", begin)
+            if end < 0:
+                end = len(head)
+            value, key = head[begin:end], b"\0" + head[:begin] + head[end:]  # no block begins so
+            if not value or value.translate(None, _PLAIN):
+                return None
+            model = self._cache.get(key)
+            if model is None:
+                model = self._pairs(key[1:])
+                if model is None or not _VOLATILE.isdisjoint(model):
+                    return None
+                self._keep(key, model)
+                self._is_new = True
+            headers = Headers(model, model)
+            headers[name] = value.decode()
+            return headers
+        return None
 
     def _pairs(self, head: bytes) -> Headers | None:
         """The headers of a block without escapes, repeated headers or malformed lines; else None."""

@@ -74,6 +74,21 @@ async def test_a_message_is_confirmed_in_order_and_handed_to_one_handler_after_t
     assert {received(frame).headers["need-response"] for frame in first} == {"false"}
 
 
+async def test_requests_that_differ_in_their_ids_alone_are_each_checked_and_answered(
+    broker: SmallBroker,
+) -> None:
+    asking, answering = await broker.client(**SOFT), await handler(broker)
+    asking.send(b"".join(request("/channel/b1", b"?", id=id) for id in ("one", "two")))
+    calls = [received(frame) for frame in await answering.frames(2)]
+    refused = [await refusal(asking, request("/channel/b1", b"?", id="", receipt="r"))]
+    answering.send(b"".join(answer(call, call.headers["channel-call"].encode()) for call in calls))
+    replies = [received(frame) for frame in await asking.frames(2)]
+    assert [reply.headers["correlation-id"] for reply in replies] == ["one", "two"]
+    assert [reply.body.decode() for reply in replies] == [call.headers["channel-call"] for call in calls]
+    refused.append(await refusal(answering, send(ANSWER, b"", "r", channel_call="")))
+    assert refused == ["invalid", "invalid"]
+
+
 async def test_an_empty_answer_and_one_without_parts_succeed(broker: SmallBroker) -> None:
     asking, answering = await broker.client(), await handler(broker)
     for given, headers in (({}, None), ({"parts": ""}, "")):

@@ -228,6 +228,24 @@ def test_equal_header_blocks_share_their_headers() -> None:
     assert frame.headers is not frames[0].headers
 
 
+@pytest.mark.parametrize("name", ["correlation-id", "channel-call"])
+def test_blocks_that_differ_in_an_id_are_read_once(name: str) -> None:
+    parser = Parser()
+    block = "SEND\ndestination:/channel/b2\n%s:%s\nreply-to:/temp-queue/a\n\n\0"
+    frames = [parser.receive((block % (name, id)).encode())[0] for id in ("a", "b:c", "", "d\\\\e")]
+    found = [frame.headers for frame in frames if isinstance(frame, Frame)]
+    assert [headers[name] for headers in found] == ["a", "b:c", "", "d\\e"]
+    assert [list(headers) for headers in found] == [["destination", name, "reply-to"]] * 4
+    first, second, empty, escaped = found
+    assert first.model is not None
+    assert first.model is second.model
+    assert (empty.model, escaped.model) == (None, None)
+    parser.forget()
+    (again,) = parser.receive((block % (name, "f")).encode())
+    assert isinstance(again, Frame)
+    assert again.headers.model is not first.model
+
+
 def test_the_cache_is_bounded() -> None:
     parser = Parser()
     for number in range(1000):

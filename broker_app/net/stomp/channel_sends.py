@@ -18,16 +18,14 @@ _FLAGS: Final = {"true": True, "false": False}
 
 
 class ChannelSend(NamedTuple):
-    """The meaning of the headers of such a SEND. A request has `reply_to`, the answer of a handler `call`."""
+    """The meaning of the headers of such a SEND, but for ids. A request has `reply_to`."""
 
     site: str
     lengths: str | None
     opens: bool = False
     reply_to: str = ""
-    correlation_id: str = ""
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     multiple: bool = False
-    call: str = ""
     status: str = OK
 
     @property
@@ -47,29 +45,26 @@ def plan(given: Headers) -> ChannelSend:
         raise Refused("unsupported", "what is sent to a site is not stored: it is in no transaction")
     site, lengths = given["destination"].removeprefix(PREFIX), given.get("parts")
     if site == _ANSWER:
-        call = given.get("channel-call", "")
-        if not call:
+        if not given.get("channel-call"):
             raise Refused("invalid", "header channel-call is missing; an answer has that of its request")
-        return ChannelSend(site, lengths, call=call, status=given.get("channel-status", OK))
+        return ChannelSend(site, lengths, status=given.get("channel-status", OK))
     reply_to = given.get("reply-to", "")
     if not reply_to:
         return ChannelSend(site, lengths, _flag(given, "channel-open"))
     if not reply_to.startswith("/temp-queue/"):
         raise Refused("invalid", f"header reply-to is {reply_to[:80]!r}; it must be a temporary queue")
-    correlation_id = given.get("correlation-id", "")
-    if not correlation_id:
+    if not given.get("correlation-id"):
         raise Refused("invalid", "header correlation-id is missing; the answer will have it")
     return ChannelSend(
         site,
         lengths,
         reply_to=reply_to,
-        correlation_id=correlation_id,
         timeout_ms=_timeout_ms(given),
         multiple=_flag(given, "multiple"),
     )
 
 
-def send(conversation: Conversation, planned: ChannelSend, body: bytes) -> None:
+def send(conversation: Conversation, planned: ChannelSend, given: Headers, body: bytes) -> None:
     """Hand over what a client has sent. Raises Refused; a request is answered in any case."""
     channels = conversation.sessions.channels
     if planned.opens:
@@ -77,9 +72,9 @@ def send(conversation: Conversation, planned: ChannelSend, body: bytes) -> None:
         return
     content = checked(body, planned.lengths)
     if planned.is_answer:
-        channels.answer(conversation.peer, planned.call, planned.status, content)
+        channels.answer(conversation.peer, given["channel-call"], planned.status, content)
     elif planned.reply_to:
-        answered = partial(channels.publisher.reply, planned.reply_to, planned.correlation_id)
+        answered = partial(channels.publisher.reply, planned.reply_to, given["correlation-id"])
         channels.request(planned.site, content, planned.timeout_ms, answered, multiple=planned.multiple)
     else:
         channels.send(planned.site, content)

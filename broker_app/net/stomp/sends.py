@@ -42,7 +42,7 @@ class Sends:
         if criteria is not None:
             return self._plan_of_seed(given, criteria)
         if channel_sends.is_channel(given):
-            return channel_sends.PREFIX, self._plan_of_channel(given), CHANNEL
+            return self._plan_of_channel(given)
         destination = named_destination(self._conversation, given)
         if not self._permitted.get(destination):
             self._permit(destination)
@@ -65,8 +65,18 @@ class Sends:
         envelope = profiles.seed(headers.envelope(given, profiles.SEEDS), criteria, sender)
         return profiles.PREFIX, envelope, SEED
 
-    def _plan_of_channel(self, given: Headers) -> channel_sends.ChannelSend:
-        """The plan of what is sent to applications. Who may send nowhere may not send to them."""
+    def _plan_of_channel(self, given: Headers) -> SendPlan:
+        """The plan of what is sent to applications. Those that differ in an id alone have one plan."""
+        model = given.model
+        if model is None:
+            return channel_sends.PREFIX, self._plan_channel(given), CHANNEL
+        if model.plan is None:
+            model.plan = channel_sends.PREFIX, self._plan_channel(given), CHANNEL
+        plan: SendPlan = model.plan
+        return plan
+
+    def _plan_channel(self, given: Headers) -> channel_sends.ChannelSend:
+        """The meaning of the headers. Who may send nowhere may not send to applications."""
         plan = channel_sends.plan(given)
         if not plan.is_answer:
             self._conversation.sessions.access.check_may_send(client_of(self._conversation))
@@ -95,7 +105,7 @@ class Sends:
         transaction, envelope, kind = frame.headers.plan
         conversation = self._conversation
         if kind == CHANNEL:
-            channel_sends.send(conversation, envelope, frame.body)
+            channel_sends.send(conversation, envelope, frame.headers, frame.body)
             if frame.receipt is not None:  # once all that was sent before is confirmed
                 conversation.sessions.channels.publisher.hand_over()
                 conversation.submit(c.Answer(conversation.peer, frame.receipt))
