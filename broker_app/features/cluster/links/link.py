@@ -236,6 +236,8 @@ class Link(asyncio.Protocol):
                 self.queues.deliver(frame)
             case f.Settled():
                 self.consumers.settled(frame)
+            case f.ChannelCall() | f.ChannelAnswer() if not frame.size:
+                self._owner.receive_channel(self, frame)
             case f.Confirm(number):
                 self.consumers.confirm(number)
             case f.Confirmed(number):
@@ -271,7 +273,7 @@ class Link(asyncio.Protocol):
                 self._receive_piece(piece)
             case f.ChannelCredit(pieces):
                 self._outbox.add_credit(pieces)
-            case f.ChannelCall() | f.ChannelAnswer() | f.ChannelHandlers():
+            case f.ChannelHandlers():
                 self._owner.receive_channel(self, frame)
             case f.AskPage() | f.Page():
                 self._owner.receive_page(self, frame)
