@@ -61,6 +61,9 @@ MAX_TIMEOUT_S: Final = 4_294.0
 MAX_CALLS: Final = 64
 #: seconds beyond its own time in which the broker must have answered a request
 _MARGIN_S: Final = 5.0
+#: answers, or calls, that are taken in one turn of the loop: the broker works on what they lead to while the
+#: next ones are taken. All at once would go round as one, and have one of the processes work at a time
+_FRAMES_A_TURN: Final = 8
 #: a subscription to it is a handler, which must answer
 REQUESTS: Final = "/topic/$channel.requests"
 
@@ -83,13 +86,15 @@ class Environment:
 
     def __init__(self, url: str | Sequence[str] | None, site: str | None, options: dict[str, Any]) -> None:
         self._client: Client = connect(url, **options)
+        self._client.most_frames = _FRAMES_A_TURN
         self._wanted = site
         self._handler: Handler | None = None
         self._in_thread = False
         self._subscription: Subscription | None = None
         self._receiving: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(MAX_CALLS)
+        #: set when a call has ended
+        self._room = asyncio.Event()
         self._channels: dict[Channel, None] = {}
         self._is_started = False
 
@@ -208,17 +213,18 @@ class Environment:
     ) -> list[bytes]:
         """The answer to a request, which is in `pending` while it waits."""
         body, lengths = joined(parts)
-        headers = {}  # only what the broker would not take for granted: each is read twice for each request
+        lines = b""  # only what the broker would not take for granted: each is read twice for each request
         if lengths is not None:
-            headers["parts"] = lengths
+            lines = b"parts:%b\n" % lengths.encode()
         if timeout_s != DEFAULT_TIMEOUT_S:
-            headers["timeout-ms"] = str(round(timeout_s * 1000))
+            lines += b"timeout-ms:%d\n" % round(timeout_s * 1000)
         if multiple:
-            headers["multiple"] = "true"
+            lines += b"multiple:true\n"
         requests = self._client.requests
         try:
-            await requests.wait_writable()
-            id, reply = requests.ask(f"/channel/{site}", body, {"headers": headers, "persistent": None})
+            if not requests.is_writable:
+                await requests.wait_writable()
+            id, reply = requests.ask(f"/channel/{site}", body, lines)
         except ConnectionLost as lost:
             raise DB_REP_UNAVAIL(str(lost)) from None
         timer = asyncio.get_running_loop().call_later(timeout_s + _MARGIN_S, _time_out, reply, site)
@@ -247,14 +253,16 @@ class Environment:
 
     async def _run(self, calls: Subscription) -> None:
         async for message in calls:
-            await self._room.acquire()
+            while len(self._calls) >= MAX_CALLS:
+                self._room.clear()
+                await self._room.wait()
             task = asyncio.create_task(self._call(message))
             self._calls.add(task)
             task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._calls.discard(task)
-        self._room.release()
+        self._room.set()
 
     async def _call(self, message: Message) -> None:
         """Call the handler for one message."""
@@ -272,7 +280,8 @@ class Environment:
         except Exception:
             log.exception("the handler of messages failed")
         finally:
-            await channel._finish()
+            if channel._has_ended():
+                await channel._report_silence()
 
     async def _answer(self, call: Message, parts: Iterable[Part] | None) -> None:
         """Send an answer, or (None) that there is none. The broker may refuse one of several parts, which is
@@ -381,14 +390,17 @@ class ResponseChannel:
         self._is_answered = True
         await self._env._answer(self._call, parts)
 
-    async def _finish(self) -> None:
-        """Report that the handler has returned without an answer."""
+    def _has_ended(self) -> bool:
+        """End: the handler has returned. Returns whether it owes an answer."""
         self._is_ended = True
-        if self._need_response and not self._is_answered:
-            try:
-                await self._env._answer(self._call, None)
-            except ClientError as error:
-                log.info("a request without an answer: %s", error)
+        return self._need_response and not self._is_answered
+
+    async def _report_silence(self) -> None:
+        """Report that the handler has returned without an answer."""
+        try:
+            await self._env._answer(self._call, None)
+        except ClientError as error:
+            log.info("a request without an answer: %s", error)
 
     def close(self) -> None:
         """Refused: it belongs to the environment."""

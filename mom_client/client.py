@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import ssl
+import sys
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Self, Unpack
@@ -252,6 +253,9 @@ class Client:
         self._max_unconfirmed = max_unconfirmed
         self._broker = broker
         self._numbers = itertools.count(1)
+        #: frames of the broker that are taken in one turn of the loop: what is sent because of them leaves
+        #: before the next ones are taken
+        self.most_frames = sys.maxsize
         self._listener = listener
         self._exception_listener = exception_listener
         #: those that are still read
@@ -373,6 +377,7 @@ class Client:
         return link.connection.headers if link is not None else {}
 
     def _established(self, link: Link) -> None:
+        link.most_frames = self.most_frames
         self._subscriptions.subscribe_again()
         if self._selection is not None:
             self._selection.connected(link)

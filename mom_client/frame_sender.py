@@ -60,9 +60,11 @@ class FrameSender:
     ) -> None:
         """See `Client.send`."""
         keeper = self.keeper
-        await keeper.wait_writable()
+        if not keeper.is_writable:
+            await keeper.wait_writable()
+            if not confirm:
+                await keeper.wait_connected(sending=True)
         if not confirm:
-            await keeper.wait_connected(sending=True)
             self._send_unconfirmed(destination, body, options)
             return None
         answer = self.send_nowait(destination, body, options)

@@ -4,10 +4,12 @@ import asyncio
 import itertools
 
 from .activity import Activity
+from .connection.link import Link
 from .errors import ConnectionLost, Refused, Timeout
 from .frame_sender import FrameSender
 from .message import Message
 from .sending import SendOptions
+from .stomp.encode import encode_headers
 
 __all__ = ["Requests"]
 
@@ -34,7 +36,8 @@ class Requests:
         if self._frame_sender.forwards(destination):
             raise ValueError(f"another broker cannot reply to a request: send to {destination}, or ask here")
         keeper = self._frame_sender.keeper
-        await self.wait_writable()
+        if not keeper.is_writable:
+            await self.wait_writable()
         correlation_id = self._address(options)
         reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
@@ -56,19 +59,25 @@ class Requests:
         finally:
             del self._replies[correlation_id]
 
+    @property
+    def is_writable(self) -> bool:
+        """True if a request can be sent now."""
+        return self._frame_sender.keeper.is_writable
+
     async def wait_writable(self) -> None:
         """Wait until a request can be sent. Raises ConnectionLost."""
         await self._frame_sender.keeper.wait_writable()
         await self._frame_sender.keeper.wait_connected(sending=True)
 
-    def ask(
-        self, destination: str, body: bytes, options: SendOptions
-    ) -> tuple[str, "asyncio.Future[Message]"]:
+    def ask(self, destination: str, body: bytes, lines: bytes = b"") -> tuple[str, "asyncio.Future[Message]"]:
         """Send a request without a receipt: for a destination where each is answered, or refused by its
-        correlation id. Returns that, and the reply to come; `forget` it in the end. Raises ConnectionLost."""
-        correlation_id = self._address(options)
-        frame = self._frame_sender.compose(destination, body, options, b"")
-        self._frame_sender.keeper.live().write(frame)
+        correlation id. Returns that, and the reply to come; `forget` it in the end. `lines` are further
+        header lines. Raises ConnectionLost."""
+        keeper = self._frame_sender.keeper
+        link = keeper.live()
+        correlation_id = self._new_id(link)
+        named = encode_headers((("correlation-id", correlation_id),), keeper.version)
+        link.write(self._frame_sender.compose(destination, body, {"reply_to": REPLIES}, named + lines))
         reply = self._replies[correlation_id] = asyncio.get_running_loop().create_future()
         self._activity.begin()
         return correlation_id, reply
@@ -80,11 +89,13 @@ class Requests:
 
     def _address(self, options: SendOptions) -> str:
         """Have the reply to a message come to this client; returns its new correlation id."""
-        session = self._frame_sender.keeper.live().connection.headers.get("session", "")
-        correlation_id = options["correlation_id"] = f"{session}-{next(self._numbers)}"
+        correlation_id = options["correlation_id"] = self._new_id(self._frame_sender.keeper.live())
         options["reply_to"] = REPLIES
         options.setdefault("persistent", False)
         return correlation_id
+
+    def _new_id(self, link: Link) -> str:
+        return f"{link.connection.headers.get('session', '')}-{next(self._numbers)}"
 
     def refused(self, correlation_id: str, refused: Refused) -> bool:
         """Fail a request. Returns False if none with this id waits."""

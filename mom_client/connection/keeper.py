@@ -150,6 +150,12 @@ class ConnectionKeeper:
         if self._end is not None:
             raise ConnectionLost(str(self._end)) from self._end
 
+    @property
+    def is_writable(self) -> bool:
+        """True if what is sent now waits for nothing: there are a connection, and room."""
+        link = self.link
+        return link is not None and self._end is None and self.unconfirmed.room.is_set() and link.has_room
+
     async def wait_connected(self, *, sending: bool = False) -> None:
         """Raises ConnectionLost if there is none in the time that messages (`sending`), or others, wait."""
         limit_s = self._timing.resend_s if sending else self._timing.wait_s

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 
 from ..errors import ConnectionLost, Refused
@@ -27,6 +28,8 @@ class Link:
         self._timer: asyncio.TimerHandle | None = None
         self._early: list[Frame | AckRun] = []  # came in the same bytes as CONNECTED
         self._silent = False
+        #: frames that are given away at once; what follows from them is sent before there are more
+        self.most_frames = sys.maxsize
 
     @classmethod
     async def open(
@@ -66,6 +69,11 @@ class Link:
             with contextlib.suppress(OSError):  # `run` meets the same end, and reports it
                 self._transport.write(data)
 
+    @property
+    def has_room(self) -> bool:
+        """True if `drain` need not be waited for."""
+        return self._transport.has_room
+
     async def drain(self) -> None:
         """Wait until the broker has taken enough of what was written."""
         with contextlib.suppress(OSError):
@@ -75,7 +83,12 @@ class Link:
         """Give all that comes to `take`; returns never. Raises ConnectionLost or, after an ERROR, Refused."""
         take(self._early)
         while True:
-            take(await self._receive())
+            frames = await self._receive()
+            while len(frames) > self.most_frames:
+                take(frames[: self.most_frames])
+                del frames[: self.most_frames]
+                await asyncio.sleep(0)
+            take(frames)
 
     async def _receive(self) -> list[Frame | AckRun]:
         if self.connection.has_unread:

@@ -68,6 +68,10 @@ class Transport(Protocol):
     def waiting_bytes(self) -> int:
         """Bytes that were written and did not get there yet, as far as that is known."""
 
+    @property
+    def has_room(self) -> bool:
+        """True if `drain` need not be waited for."""
+
     async def drain(self) -> None:
         """Wait until there is room for more."""
 
@@ -198,6 +202,10 @@ class StreamTransport:
     def waiting_bytes(self) -> int:
         return _unsent(self._writer.transport)
 
+    @property
+    def has_room(self) -> bool:
+        return self._writer.transport.get_write_buffer_size() <= HIGH_WATER
+
     async def drain(self) -> None:
         await self._writer.drain()
 
@@ -248,6 +256,10 @@ class _SendingTransport:
             self._broken = error  # the reader meets the end of the connection and reports it
         finally:
             self._sender = None
+
+    @property
+    def has_room(self) -> bool:
+        return self._waiting_bytes <= HIGH_WATER
 
     async def drain(self) -> None:
         while self._waiting_bytes > HIGH_WATER and self._sender is not None:

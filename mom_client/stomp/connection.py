@@ -106,6 +106,8 @@ class Connection:
             self._last_received = now
         items = self._read(data) if self.state is not State.CONNECTING else self._begin(data)
         for index, item in enumerate(items):
+            if self.state is State.CONNECTED and type(item) is Frame and item.command is wire.MESSAGE:
+                continue  # most are, and change nothing
             error = self._follow(item)
             if error is not None:
                 self.state = State.CLOSED

@@ -72,11 +72,15 @@ class FakeSession:
 
     async def expect(self, command: bytes, **headers: str) -> Frame:
         """The next frame, which must be a `command` with these headers among others."""
-        async with asyncio.timeout(3600):
-            frame = await self._heard.get()
+        frame = await self.expect_any()
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         assert (frame.command, {**frame.headers, **given}) == (command, frame.headers), frame
         return frame
+
+    async def expect_any(self) -> Frame:
+        """The next frame."""
+        async with asyncio.timeout(3600):
+            return await self._heard.get()
 
     @property
     def quiet(self) -> bool:

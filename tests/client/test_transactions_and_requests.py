@@ -146,7 +146,7 @@ async def test_a_refused_request(stage: FakeBroker) -> None:
 
 async def test_a_request_without_a_receipt_is_refused_by_its_correlation_id(stage: FakeBroker) -> None:
     client, session = await stage.client()
-    replies = [client.requests.ask("/channel/b2", body, {})[1] for body in (b"1", b"2")]
+    replies = [client.requests.ask("/channel/b2", body)[1] for body in (b"1", b"2")]
     first, second = [await session.expect(wire.SEND) for _ in replies]
     assert first.receipt is None
     session.refuse(second, "not-allowed")
