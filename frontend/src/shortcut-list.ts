@@ -22,7 +22,7 @@ export function showShortcuts(): void {
   render(
     html`<h2 id="keys-title">${gettext("Keyboard shortcuts")}</h2>
       <dl class="pairs keys">${boundShortcuts().map(({ keys, label }) => html`<dt><kbd>${keyText(keys)}</kbd></dt><dd>${label}</dd>`)}</dl>
-      ${singleKeysEnabled() ? nothing : html`<p class="quiet">${gettext("Single-letter shortcuts are switched off in My settings.")}</p>`}
+      ${singleKeysEnabled() ? nothing : html`<p class="quiet">${gettext("Single-letter shortcuts are switched off in Settings.")}</p>`}
       <form method="dialog"><button>${gettext("Close")}</button></form>`,
     dialog,
   );

@@ -165,7 +165,7 @@ def test_a_callback_broker_shows_its_origins_and_is_shut_down(
     expect(page.get_by_role("row", name=re.compile("waiting"))).to_have_count(1)
     looks(page)
 
-    page.get_by_role("link", name="My settings").click()
+    page.get_by_role("link", name="Settings", exact=True).click()
     page.get_by_role("button", name="Shut down…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Programs of this machine receive from their origins directly.")
@@ -180,7 +180,7 @@ def test_a_callback_broker_shows_its_origins_and_is_shut_down(
 
 
 def test_a_broker_without_mirrors_is_not_shut_down_by_accident(page: Page, broker: BrokerProcess) -> None:
-    page.get_by_role("link", name="My settings").click()
+    page.get_by_role("link", name="Settings", exact=True).click()
     page.get_by_role("button", name="Shut down…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("It does not start by itself")

@@ -166,7 +166,7 @@ def test_commands_requests_fields_and_codes_are_those_that_exist() -> None:
     assert {*CODES.values(), FUNCTION_FAILED} == set(re.findall(r"^\| `([A-Z_]+)`", TEXT, re.MULTILINE))
     assert all(f"| `{kind}` |" in TEXT for kind in KINDS)
     requests = re.findall(r"(/api/v1/reflex-[\w/{}-]+)", section)
-    assert len(requests) == 3
+    assert len(requests) == 4
     assert set(requests) <= set(document()["paths"])
 
 

@@ -31,7 +31,7 @@ _EVERYTHING: Final = ">"
 
 
 class Cover(NamedTuple):
-    """What is hidden: names of headers in small letters, and the parts of pointers."""
+    """The hidden values: names of headers in small letters, and the parts of pointers."""
 
     headers: frozenset[str]
     fields: frozenset[_Parts]
@@ -126,7 +126,7 @@ class Replacements:
 
 
 def hiding_of(masks: Sequence[Mask], groups: frozenset[str]) -> Hiding | None:
-    """What masks hide from a member of groups; None for nothing."""
+    """The masks that hide values from a member of groups; None for none."""
     hidden = [mask for mask in masks if groups.isdisjoint(mask.groups)]
     return Hiding(hidden) if hidden else None
 

@@ -225,7 +225,7 @@ class Access:
         return self._verdict(client, right, destination).event
 
     def hiding(self, client: Client) -> Hiding | None:
-        """What masks hide from the client when it looks at messages; None for nothing."""
+        """The masks that hide values from the client when it looks at messages; None for none."""
         if not self._logins.policy.masks or self.is_admin(client.identity):
             return None
         facts = self._policy.users.get(client.identity.user)

@@ -1,4 +1,4 @@
-"""The page "My settings": appearance, own tokens and views, password, and the environment."""
+"""The page "Settings": appearance, own tokens and views, password, and the environment."""
 
 from __future__ import annotations
 

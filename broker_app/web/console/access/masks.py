@@ -45,7 +45,10 @@ MASKS = ResourcePages(
     command="mom mask create cards destination='/queue/orders.>' fields=/card/number groups=fraud",
     form=MaskForm,
     columns={
-        name: translated(member.label) for name, (member, _default) in MEMBERS.items() if name != "comment"
+        "destination": _("destination"),
+        "headers": _("headers"),
+        "fields": _("fields"),
+        "groups": _("groups"),
     },
 )
 

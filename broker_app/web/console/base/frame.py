@@ -83,7 +83,7 @@ NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (
             NavItem("console:configuration", _("Configuration"), "sliders-horizontal", key="c"),
             NavItem("console:brokers", _("Brokers"), "cable"),
             NavItem("console:audit", _("Audit"), "file-text", key="u"),
-            NavItem("console:settings", _("My settings"), "settings", True, key="s"),
+            NavItem("console:settings", _("Settings"), "settings", True, key="s"),
         ),
     ),
 )
