@@ -27,13 +27,15 @@ def policy_of(
     *rules: Rule,
     users: Mapping[str, Sequence[str]],
     admins: Sequence[str] = (),
+    monitors: Sequence[str] = (),
     grants: Mapping[str, tuple[Grant, ...] | None] | None = None,
 ) -> Policy:
     """Users with their groups; the password of each is the name, and `mom_NAME` is a token of each with the
     `grants` of that name, if any."""
     return Policy(
         users={
-            name: UserFacts(name, name, name in admins, frozenset(groups)) for name, groups in users.items()
+            name: UserFacts(name, name, name in admins, frozenset(groups), name in monitors)
+            for name, groups in users.items()
         },
         tokens={
             hashlib.sha256(f"mom_{name}".encode()).digest(): TokenFacts(

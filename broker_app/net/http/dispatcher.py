@@ -101,7 +101,9 @@ class Dispatcher:
             connection_info = ConnectionInfo.of_scope(REST, scope, behind_tls=self._behind_tls)
             certified = scope.get("mom.certified", ())
             identity = await self._credentials.identify(request, connection_info.address or "", certified)
-            request.client = Client(identity, connection_info)
+            request.client, request.changes = Client(identity, connection_info), match.operation.changes
+            if match.operation.changes:
+                self._access.check_may_change(request.client)
             if self._state is not None and match.operation.refused_while and not identity.is_of_console:
                 self._state.check(match.operation.refused_while)
         request.name, request.owner = request.choose_name(match.name, match.route.parameter), match.owner

@@ -83,6 +83,7 @@ class Request:
         "_receive",
         "_uploads",
         "access",
+        "changes",
         "client",
         "content_length",
         "content_type",
@@ -117,6 +118,8 @@ class Request:
         self._uploads = uploads
         self._actions = actions
         self.name = self.owner = ""
+        #: whether its operation may change something
+        self.changes = True
         self.client: Client
         #: headers that every reply to this request has
         self.reply_headers: list[Header] = []
@@ -139,8 +142,10 @@ class Request:
 
     @property
     def is_admin(self) -> bool:
-        """True if the client is an administrator; with a token only if it has the right `administer`."""
-        return self.access.is_admin(self.client.identity)
+        """True if the client is an administrator, or a monitor where nothing is changed; with a token only
+        if it has the right `administer`."""
+        identity = self.client.identity
+        return self.access.is_admin(identity) if self.changes else self.access.sees_as_admin(identity)
 
     @property
     def media_type(self) -> bytes:

@@ -16,6 +16,7 @@ from broker_app.base.refused import Refused
 from broker_app.net.http.refusals import RefusedWithHeaders, invalid
 from broker_app.net.http.replies import Reply
 from broker_app.net.http.requests import Request, Scope
+from broker_app.net.policy.roles import SAFE_METHODS
 
 PREFIX = "/api/v1/"
 _UNPREFIXED = ("/health/live", "/health/ready", "/failover-list", "/metrics", "/metrics/detailed")
@@ -24,6 +25,8 @@ _PARAMETERS: Final = {"queues": "queue", "topics": "topic"}
 
 #: the member of a described operation with the states of the broker in which programs are refused it
 REFUSED_WHILE: Final = "x-refused-while"
+#: the member of a described operation that changes nothing, whatever its method is
+CHANGES_NOTHING: Final = "x-changes-nothing"
 
 Endpoint = Callable[[Request], Awaitable[Reply | None]]
 #: endpoints by the id of the operation that they answer
@@ -66,12 +69,13 @@ class Route(NamedTuple):
 class Operation(NamedTuple):
     """The endpoint of one method of a route. An `open` one needs no login; an `idempotent` one makes
     something, and repeats with the same key make nothing more. Programs are refused it while the broker is in
-    a state of `refused_while`."""
+    a state of `refused_while`, monitors if it `changes` something."""
 
     endpoint: Endpoint
     open: bool = False
     idempotent: bool = False
     refused_while: tuple[str, ...] = ()
+    changes: bool = True
 
 
 class Match(NamedTuple):
@@ -103,7 +107,8 @@ class Router:
                 endpoint = handlers.get(described["operationId"])
                 if endpoint is not None:
                     route = Route.of(path.removeprefix(prefix))
-                    routes.setdefault(route, {})[method.upper()] = _operation(described, endpoint)
+                    verb = method.upper()
+                    routes.setdefault(route, {})[verb] = _operation(verb, described, endpoint)
         if unknown := handlers.keys() - known:
             raise ValueError(f"no path is described for {', '.join(sorted(unknown))}")
         self._words = {route.before[0] for route in routes}
@@ -201,10 +206,11 @@ async def _left(request: Request) -> Reply:
 _LEFT = Operation(_left)
 
 
-def _operation(described: Mapping[str, Any], endpoint: Endpoint) -> Operation:
+def _operation(method: str, described: Mapping[str, Any], endpoint: Endpoint) -> Operation:
     keyed = any(parameter["name"] == "Idempotency-Key" for parameter in described.get("parameters", ()))
     refused_while = tuple(described.get(REFUSED_WHILE, ()))
-    return Operation(endpoint, described.get("security") == [], keyed, refused_while)
+    changes = method not in SAFE_METHODS and CHANGES_NOTHING not in described
+    return Operation(endpoint, described.get("security") == [], keyed, refused_while, changes)
 
 
 def _allowed(methods: dict[str, Operation]) -> list[str]:

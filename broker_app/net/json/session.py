@@ -256,6 +256,9 @@ class JsonSession:
         if operation.after is not None:
             raise invalid("/after", "is for mode notify; begin in a topic's history with from")
         self._check_credit(operation.credit)
+        if operation.durable is not None:
+            assert self.client is not None, "it has logged in"
+            self._server.access.check_may_change(self.client, "make a durable subscription")
         client = self.engine_client
         deliveries = Deliveries(
             *(operation.id, destination, client, self._outbox, self._server.blocks, self._backlog_changed),

@@ -1,8 +1,8 @@
 """Authorization: every transport checks here, against the current policy.
 
-An administrator may do everything. Other users may do what the rules allow. A token with grants may do only
-what the grants name. Verdicts are cached until the policy changes, so that a repeated check costs a
-microsecond.
+An administrator may do everything, and a monitor see everything (`roles`). Other users may do what the rules
+allow. A token with grants may do only what the grants name. Verdicts are cached until the policy changes, so
+that a repeated check costs a microsecond.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from broker_app.net import problems
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.policy.policy import ADMINISTER, READ_JOURNAL, READ_METRICS, Grant, Policy
 from broker_app.net.policy.principal import Principal
+from broker_app.net.policy.roles import MONITOR, MONITOR_SENTENCE, monitor_may, monitor_refusal
 from broker_app.net.policy.system_topics import is_of_broker, is_open
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND, WEBSOCKET, Event
@@ -194,6 +195,8 @@ class Access:
         grants = self._granted(identity)
         if grants is not None and not any(SEND in grant.rights for grant in grants):
             return False
+        if self._is_owner_monitor(identity):
+            return False
         event = self._event(client, method=METHODS[SEND])
         return self._is_owner_admin(identity) or self._policy.rules.may_allow(event)
 
@@ -249,17 +252,23 @@ class Access:
         self._refresh()
         return self._granted(identity) is None and self._is_owner_admin(identity)
 
+    def sees_everything(self, identity: Identity) -> bool:
+        """Return True for an administrator or a monitor without restricting grants, who may browse every
+        destination."""
+        self._refresh()
+        return self._granted(identity) is None and self._owner_sees_all(identity)
+
     def is_unruled(self, identity: Identity) -> bool:
-        """Return True if the identity may use what has no destination, such as others' connections: an
-        administrator, or any user if there are no rules; in both cases without grants of a token."""
+        """Return True if the identity may see what has no destination, such as others' connections: an
+        administrator, a monitor, or any user if there are no rules; always without grants of a token."""
         self._refresh()
         if self._granted(identity) is not None:
             return False
-        return self._is_owner_admin(identity) or not self._policy.rules
+        return self._owner_sees_all(identity) or not self._policy.rules
 
     def view(self, client: Client) -> Container[str] | None:
         """The addresses that the client may browse if that does not need a check of each; else None."""
-        if self.has_full_access(client.identity):
+        if self.sees_everything(client.identity):
             return _ALL
         return _UNRULED if self.is_unruled(client.identity) else None
 
@@ -280,21 +289,33 @@ class Access:
 
     def is_admin(self, identity: Identity) -> bool:
         """Return True for an administrator; with a token only if it has the right `administer`."""
-        return self._may_as_admin(identity, ADMINISTER)
+        return self._is_granted(identity, ADMINISTER) and self._is_owner_admin(identity)
+
+    def sees_as_admin(self, identity: Identity) -> bool:
+        """Return True for an administrator or a monitor; with a token only if it has the right
+        `administer`."""
+        return self._is_granted(identity, ADMINISTER) and self._owner_sees_all(identity)
 
     def may_read_journal(self, identity: Identity) -> bool:
-        """Return True for an administrator; with a token only if it has the right `journal:read`."""
-        return self._may_as_admin(identity, READ_JOURNAL)
+        """Return True for an administrator or a monitor; with a token only if it has the right
+        `journal:read`."""
+        return self._is_granted(identity, READ_JOURNAL) and self._owner_sees_all(identity)
 
     def may_read_metrics(self, identity: Identity) -> bool:
-        """Return True for an administrator; with a token only if it has the right `metrics:read`."""
-        return self._may_as_admin(identity, READ_METRICS)
+        """Return True for an administrator or a monitor; with a token only if it has the right
+        `metrics:read`."""
+        return self._is_granted(identity, READ_METRICS) and self._owner_sees_all(identity)
 
-    def _may_as_admin(self, identity: Identity, right: str) -> bool:
+    def check_may_change(self, client: Client, what: str = "do this") -> None:
+        """Raise Refused("not-allowed") for a monitor."""
+        if self._is_owner_monitor(client.identity):
+            raise monitor_refusal(client.identity.user, what)
+
+    def _is_granted(self, identity: Identity, right: str) -> bool:
+        """Return True unless a token is used that does not grant the right."""
         self._refresh()
         grants = self._granted(identity)
-        granted = grants is None or any(right in grant.rights for grant in grants)
-        return granted and self._is_owner_admin(identity)
+        return grants is None or any(right in grant.rights for grant in grants)
 
     def has_all_rights_of(self, identity: Identity, user: str) -> bool:
         """Return True if the identity is this user with all rights; a token with grants is not."""
@@ -342,6 +363,7 @@ class Access:
             right,
             destination,
             admin=self._is_owner_admin(identity),
+            monitor=self._is_owner_monitor(identity),
             token=identity.token,
             grants=self._granted(identity),
         )
@@ -368,6 +390,13 @@ class Access:
         facts = self._policy.users.get(identity.user)
         return facts is not None and facts.admin
 
+    def _is_owner_monitor(self, identity: Identity) -> bool:
+        facts = self._logins.policy.users.get(identity.user)
+        return facts is not None and facts.monitor
+
+    def _owner_sees_all(self, identity: Identity) -> bool:
+        return self._is_owner_admin(identity) or self._is_owner_monitor(identity)
+
     def _granted(self, identity: Identity) -> tuple[Grant, ...] | None:
         """The grants of its token: None if it has all rights or there is no token, () if it was deleted."""
         if identity.token is None:
@@ -393,6 +422,7 @@ def decided_before_rules(
     destination: Destination,
     *,
     admin: bool,
+    monitor: bool = False,
     token: str | None = None,
     grants: tuple[Grant, ...] | None = None,
 ) -> Decision | None:
@@ -403,6 +433,8 @@ def decided_before_rules(
         return fixed
     if grants is not None and not _grant(grants, right, destination):
         return Decision(False, because=f"{_TOKEN}{token}")
+    if monitor:
+        return Decision(monitor_may(right, destination), because=MONITOR_SENTENCE)
     if fixed is None and admin:
         return Decision(True, because=f"{user} is an administrator, who may do everything")
     if fixed is None and is_of_broker(destination):
@@ -457,6 +489,10 @@ def _refusal(client: Client, right: str, destination: Destination, decided_by: s
     sentence = f"{user} may not {_VERBS[right]} {destination.kind} {destination.name}"
     if decided_by == _BROKER:
         sentence += ": names that begin with $ are the broker's own, for administrators"
+    facts = {}
+    if decided_by == MONITOR_SENTENCE:
+        sentence += f": {MONITOR_SENTENCE}"
+        facts = {"role": MONITOR}
     if decided_by.startswith(_TOKEN):
         query += f"&token={quote(decided_by.removeprefix(_TOKEN), safe='')}"
     return Refused(
@@ -466,6 +502,7 @@ def _refusal(client: Client, right: str, destination: Destination, decided_by: s
         destination=what,
         decided_by=decided_by,
         explain=problems.address(f"/api/v1/explain?{query}"),
+        **facts,
     )
 
 

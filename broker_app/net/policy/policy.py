@@ -28,6 +28,8 @@ class UserFacts:
     password_hash: str = field(repr=False)
     admin: bool = False
     groups: frozenset[str] = frozenset()
+    #: sees everything and changes nothing (`roles`)
+    monitor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

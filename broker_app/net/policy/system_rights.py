@@ -72,7 +72,7 @@ class SystemRights:
             return partial(self.shown, client)
         if not self.may_subscribe(client, topic):
             return None
-        if pattern is None or (OPEN_TOPICS[pattern] != "callback" and self._access.has_full_access(identity)):
+        if pattern is None or (OPEN_TOPICS[pattern] != "callback" and self._access.sees_everything(identity)):
             return _whole
         decide = _KINDS[OPEN_TOPICS[pattern]]
         return lambda topic, facts: decide(self, client, facts)
@@ -109,12 +109,14 @@ class SystemRights:
         """The status of a callback, for its owner; administrators see its URL in part."""
         if self._access.has_all_rights_of(client.identity, facts["owner"]):
             return facts
-        return {**facts, "url": public_url(facts["url"])} if self._access.is_admin(client.identity) else None
+        if self._access.sees_as_admin(client.identity):
+            return {**facts, "url": public_url(facts["url"])}
+        return None
 
     def _job(self, client: Client, facts: Facts) -> Facts | None:
         """The progress of a job, for its user, and those who may browse the destination of its messages."""
         access, identity, found = self._access, client.identity, self._job_owner(facts["id"])
-        if access.has_full_access(identity):
+        if access.sees_everything(identity):
             return facts
         if found is None:
             return None

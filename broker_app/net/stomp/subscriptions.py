@@ -68,6 +68,9 @@ class Subscriptions:
         if owns:
             self._temporary.add(destination.address)
         subscribe = self._command(frame, id, destination)
+        if subscribe.durable:
+            access = conversation.sessions.access
+            access.check_may_change(client_of(conversation), "make a durable subscription")
         conversation.submit(subscribe, FRAME_BYTES + len(subscribe.selector))
         conversation.note(client_events.SUBSCRIBED, destination.address)
 
@@ -161,6 +164,7 @@ class Subscriptions:
         """Delete a durable subscription; the core checks whose it is."""
         conversation = self._conversation
         sessions = conversation.sessions
+        sessions.access.check_may_change(client_of(conversation), "delete a durable subscription")
         named = sessions.engine.broker.destinations.named.get(DURABLE_PREFIX + name)
         if named is not None:
             sessions.access.check(client_of(conversation), RECEIVE, parse(named.terms.filter))

@@ -149,7 +149,7 @@ class ConnectionEndpoints:
         session = self._connections.find(request.name)
         if session is None:
             raise self._unknown(request.name)
-        if not is_own(request, session) and not request.access.is_admin(request.client.identity):
+        if not is_own(request, session) and not request.is_admin:
             raise Refused(
                 "not-allowed", "only administrators can end connections of other users", right="close"
             )

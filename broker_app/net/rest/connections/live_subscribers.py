@@ -51,7 +51,7 @@ class LiveSubscriberEndpoint:
     async def all(self, request: Request) -> Reply:
         """GET subscribers: all for administrators, their own for other users."""
         query = request.query(self._listing.parameters)
-        sees_all = request.access.has_full_access(request.client.identity)
+        sees_all = request.access.sees_everything(request.client.identity)
         access, identity = request.access, request.client.identity
         visible = (
             one

@@ -194,7 +194,7 @@ class ServiceEndpoints:
 
     def _own(self, request: Request) -> Service:
         service = self._find(request)
-        if not _is_own(request, service) and not request.access.has_full_access(request.client.identity):
+        if not _is_own(request, service) and not request.access.sees_everything(request.client.identity):
             detail = "the service belongs to another user, or was registered by another token"
             raise Refused("not-allowed", detail, right="manage")
         return service

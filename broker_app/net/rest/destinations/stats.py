@@ -91,7 +91,7 @@ class StatsEndpoints:
                 if statistics.exists(address) and self._may_see(request, address)
             ]
             yield _sse({**statistics.head(), "destinations": there})
-        elif not request.access.has_full_access(request.client.identity):
+        elif not request.access.sees_everything(request.client.identity):
             yield _sse(self._seen_by(request))
         else:
             latest = statistics.latest()

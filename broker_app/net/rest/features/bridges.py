@@ -114,7 +114,7 @@ class BridgeEndpoints:
             for row in bridges:
                 del row["flows"]
         orphans = [one for one in self._forwarding.orphans() if _may_see(request, one["source"])]
-        incoming = self._incoming() if request.access.has_full_access(request.client.identity) else []
+        incoming = self._incoming() if request.access.sees_everything(request.client.identity) else []
         return json_reply({"bridges": bridges, "orphans": orphans, "incoming": incoming})
 
     def seen(self, request: Request) -> list[BridgeStatus]:
@@ -132,7 +132,7 @@ class BridgeEndpoints:
         query = request.query(("limit",))
         limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
         flows = {flow["queue"] for flow in self._status(request)["flows"]}
-        all_of_them = request.access.has_full_access(request.client.identity)
+        all_of_them = request.access.sees_everything(request.client.identity)
         found = [
             shown_event(event)
             for event in reversed(self._forwarding.events_of(request.name) or ())
@@ -154,7 +154,7 @@ class BridgeEndpoints:
     def _seen(self, request: Request, report: PipeReport) -> BridgeStatus | None:
         """A bridge with the flows that the client may see; None if it sees none."""
         flows = report["flows"]
-        if not request.access.has_full_access(request.client.identity):
+        if not request.access.sees_everything(request.client.identity):
             flows = [flow for flow in flows if _may_see(request, flow["source"])]
             if not flows:
                 return None
@@ -165,7 +165,7 @@ class BridgeEndpoints:
     def _unseen(self, request: Request) -> Refused:
         """There is none, for those who may know."""
         name = request.name
-        if request.access.has_full_access(request.client.identity):
+        if request.access.sees_everything(request.client.identity):
             return no_such("bridge", name, self._policy().bridges)
         detail = f"{request.user} may browse no queue of a bridge {name[:80]!r}"
         return Refused("not-allowed", detail, right=BROWSE)
@@ -261,7 +261,7 @@ class BridgeEndpoints:
     def _asked_of_mark(self, request: Request) -> Mapping[str, str]:
         """The query of an administrator about a mark."""
         query = request.query(("sender", "source"))
-        if not request.access.is_admin(request.client.identity):
+        if not request.is_admin:
             detail = "only administrators can change the replication offsets of other brokers"
             raise Refused("not-allowed", detail, right="administer")
         return query
@@ -291,7 +291,7 @@ class BridgeEndpoints:
     def _permit(self, request: Request, chosen: QueueChoice, done: str) -> None:
         """Raises Refused or Refused for those who neither administer nor manage the queue that is meant."""
         address = _address(request.name, chosen.queue)
-        if request.access.is_admin(request.client.identity):
+        if request.is_admin:
             return
         if address is None:
             detail = f"a whole bridge is {done} by administrators; name a queue of it that you manage"

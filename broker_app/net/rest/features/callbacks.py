@@ -124,7 +124,7 @@ class CallbackEndpoints:
 
 def _may(request: Request, owner: str) -> bool:
     """Return whether the client may see and control callbacks of a user."""
-    return request.access.is_admin(request.client.identity) or _owns(request, owner)
+    return request.is_admin or _owns(request, owner)
 
 
 def _owns(request: Request, owner: str) -> bool:

@@ -100,7 +100,7 @@ class JobEndpoints:
         return await self._run(request, job_plan)
 
     async def _run(self, request: Request, job_plan: JobPlan) -> Reply:
-        admin = request.access.is_admin(request.client.identity)
+        admin = request.is_admin
         return _begun(request, await self._jobs.run(job_plan, request.user, admin=admin))
 
     async def upload(self, request: Request) -> Reply:
@@ -109,7 +109,7 @@ class JobEndpoints:
         request.check_json(NDJSON)
         target = request.permitted(SEND, "/queue/" + request.name).address
         lines = self._permitted(request, request.lines(self._limits.max_batch_bytes), target)
-        admin = request.access.is_admin(request.client.identity)
+        admin = request.is_admin
         return _begun(request, await self._jobs.start_import(target, lines, request.user, admin=admin))
 
     async def all(self, request: Request) -> Reply:
@@ -140,7 +140,7 @@ class JobEndpoints:
         """POST jobs/{id}/undo"""
         request.query()
         self._rights.permit_undo(request, self._jobs.get(request.name))
-        admin = request.access.is_admin(request.client.identity)
+        admin = request.is_admin
         undoing = await self._jobs.undo(request.name, request.user, admin=admin)
         request.audit(operator_audit.UNDONE, "jobs", request.name, by=undoing.id)
         return _accepted(undoing)

@@ -32,7 +32,7 @@ class OriginEndpoint:
     async def all(self, request: Request) -> Reply:
         """GET origins: for administrators."""
         request.query()
-        if not request.access.is_admin(request.client.identity):
+        if not request.is_admin:
             raise Refused("not-allowed", "only administrators see origins", right="administer")
         items = [] if self._origins is None else [self._row(origin) for origin in self._origins()]
         return json_reply({"callback_broker": self._origins is not None, "items": items})

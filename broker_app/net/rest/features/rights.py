@@ -105,7 +105,7 @@ class JobRights:
 
     def shows(self, request: Request, job: Job) -> bool:
         """True if a list may contain the job."""
-        if self._is_own(request, job) or request.access.has_full_access(request.client.identity):
+        if self._is_own(request, job) or request.access.sees_everything(request.client.identity):
             return True
         destination = destination_of_job(job)
         return destination is not None and request.access.allows(request.client, BROWSE, destination)
@@ -134,7 +134,7 @@ class JobRights:
         destination = destination_of_job(job)
         if destination is not None:
             request.access.check(request.client, right, destination)
-        elif not self._is_own(request, job) and not request.access.has_full_access(request.client.identity):
+        elif not self._is_own(request, job) and not request.access.sees_everything(request.client.identity):
             raise Refused(
                 "not-allowed",
                 f"the subscription of job {job.id} was deleted; {job.user} and administrators may see it",
@@ -145,7 +145,7 @@ class JobRights:
         return request.access.has_all_rights_of(request.client.identity, job.user)
 
     def _permit_own(self, request: Request, job: Job) -> None:
-        if not self._is_own(request, job) and not request.access.is_admin(request.client.identity):
+        if not self._is_own(request, job) and not request.is_admin:
             raise Refused(
                 "not-allowed",
                 f"job {job.id} returned messages to many queues; {job.user} and administrators may undo it",

@@ -192,7 +192,7 @@ class BulkEndpoints:
         """GET bulk/producers"""
         limit = whole_number(request.query(("limit",)), "limit", 50, 1, self._limits.max_page)
         access, identity = request.access, request.client.identity
-        everyone = access.is_admin(identity)
+        everyone = request.is_admin
         found = [
             one
             for one in await self._commits.producers()
@@ -206,7 +206,7 @@ class BulkEndpoints:
         request.query()
         known = next((one for one in await self._commits.producers() if one.name == request.name), None)
         own = known is not None and request.access.has_all_rights_of(request.client.identity, known.owner)
-        if not own and not request.access.is_admin(request.client.identity):
+        if not own and not request.is_admin:
             detail = "only administrators can delete the producers of other users"
             raise Refused("not-allowed", detail, right="administer")
         await self._commits.forget(request.name)

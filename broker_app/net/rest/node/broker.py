@@ -158,7 +158,7 @@ def _shown(order: Order | None) -> dict[str, object] | None:
 
 
 def _require_administrator(request: Request) -> None:
-    if not request.access.is_admin(request.client.identity):
+    if not request.is_admin:
         raise Refused(
             "not-allowed", "only administrators see and change the state of a broker", right="administer"
         )

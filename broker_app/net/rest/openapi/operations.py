@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.net.broker_state import PAUSED, QUIESCED
-from broker_app.net.http.routing import REFUSED_WHILE
+from broker_app.net.http.routing import CHANGES_NOTHING, REFUSED_WHILE
 from broker_app.net.problems import MEDIA_TYPE, PROBLEMS
 from broker_app.net.rest.openapi.schemas import (
     COUNT,
@@ -81,9 +81,11 @@ def operation(
     body: Json | None = None,
     login: bool = True,
     refused_while: tuple[str, ...] = (),
+    changes_nothing: bool = False,
 ) -> Json:
     """One operation, with its own replies and the statuses of the problems that it may answer. Programs are
-    refused it while the broker is in a state of `refused_while`; the console is not."""
+    refused it while the broker is in a state of `refused_while`; the console is not. Monitors are refused it
+    unless its method or `changes_nothing` shows that it only reads."""
     statuses = (400, *((401, 403, 429) if login else ()), *problems)
     return {
         "operationId": name,
@@ -96,6 +98,7 @@ def operation(
         },
         **({} if login else {"security": []}),
         **({REFUSED_WHILE: list(refused_while)} if refused_while else {}),
+        **({CHANGES_NOTHING: True} if changes_nothing else {}),
     }
 
 

@@ -90,6 +90,7 @@ PATHS: Json = {
             413,
             415,
             body=json_body("ReflexTrialRequest"),
+            changes_nothing=True,
         )
     },
     "/reflex-test/messages": {
