@@ -18,6 +18,7 @@ import pytest
 from mom_client.stomp.frame import ACK, ERROR, MESSAGE, RECEIPT, SEND, SUBSCRIBE
 from tests.crash.test_kill import Connection
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.forked import Forked
 from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.small_disk import small_disk
@@ -145,9 +146,10 @@ async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
 def mom(*words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run the command line until it ends."""
     command = [sys.executable, "-m", "broker_app.cli", *words]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    pipe = subprocess.PIPE
+    with Forked(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as program:
+        out, err = program.communicate(timeout=120)
+    return subprocess.CompletedProcess(command, program.returncode, out, err)
 
 
 @pytest.mark.timeout(180)

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.support.account import PAUSE_S, Account, check_counters, client, working
+from tests.support.account import PAUSE_S, Account, check_counters, client, grown, working
 from tests.support.node_process import NodeProcess, Nodes
 
 KILLS = int(os.environ.get("KILLS", "6"))
@@ -37,6 +37,7 @@ async def test_each_message_arrives_once_and_in_order_when_either_broker_is_kill
     kills = 0
     async with working(*(one.send_for_ever(home, pause_s=PAUSE_S) for one in accounts)):
         while kills < KILLS:
+            await grown(accounts, 20)
             await asyncio.sleep(random.uniform(0.05, 0.8))
             victims = random.choice(([home], [away], [home], [away], [home, away]))
             await kill_and_restart(victims, random.uniform(0.0, 0.2))
@@ -49,7 +50,5 @@ async def test_each_message_arrives_once_and_in_order_when_either_broker_is_kill
         await account.drain(away, f"orders-{number}")
         assert account.faults() == []
     await check_counters(home, "away")
-    for account in accounts:
-        assert len(account.promised) > 20 * KILLS
     assert home.starts > KILLS // 4
     assert away.starts > KILLS // 4

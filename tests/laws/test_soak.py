@@ -11,7 +11,7 @@ import pytest
 _ROOT = Path(__file__).resolve().parents[2]
 #: what a module has that is marked for `make soak`, or reads a number that it sets
 _MORE = re.compile(
-    r"""mark\.soak\b|["'](?:SOAK|EVERY_LOOK|FUZZ_SECONDS|FOREIGN|TAKEOVERS|[A-Z_]*(?:KILLS|STORMS))["']"""
+    r"""mark\.soak\b|\brounds\(|["'](?:SOAK|EVERY_LOOK|FUZZ_SECONDS|FOREIGN|TAKEOVERS|[A-Z_]*(?:KILLS|STORMS))["']"""
 )
 
 
@@ -21,13 +21,16 @@ def commands_of_soak() -> str:
 
 
 def test_make_soak_runs_every_test_that_does_more_there() -> None:
-    run = [_ROOT / word for word in commands_of_soak().split() if word.startswith("tests/")]
+    commands = commands_of_soak()
+    run = [_ROOT / word for word in commands.split() if word.startswith("tests/")]
+    assert "-m hypothesis" in commands, "properties are tested with more examples there, in all modules"
     missing = [
         str(module.relative_to(_ROOT))
         for module in (_ROOT / "tests").rglob("test_*.py")
         if module != Path(__file__).resolve()
         and _MORE.search(module.read_text())
         and not any(module.is_relative_to(path) for path in run)
+        and "@given" not in module.read_text()
     ]
     if not run:
         pytest.fail("`make soak` names no tests")

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import mom_client
+from tests.support.awaiting import until
 from tests.support.node_process import NodeProcess
 
 #: seconds between the windows of a sender: at full speed, brokers compute as long as a test takes
@@ -125,6 +126,12 @@ class Account:
         if behind:
             found.append(f"{len(behind)} came behind a later one, as {behind[:3]} (earlier, later)")
         return found
+
+
+async def grown(accounts: Sequence[Account], by: int) -> None:
+    """Wait until so many more messages of each are promised, however slow the machine is."""
+    wanted = [(one, len(one.promised) + by) for one in accounts]
+    await until(lambda: all(len(one.promised) >= number for one, number in wanted), 60)
 
 
 async def check_counters(home: NodeProcess, bridge: str) -> None:
