@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Sets the seed of this run's storms before other processes are started."""
     seed = os.environ.get(SEED) or _seed_of_commit()
     os.environ[SEED] = str(random.randrange(10**9)) if seed == "random" else seed
-    hypothesis.core.global_force_seed = int(os.environ[SEED])
+    vars(hypothesis.core)["global_force_seed"] = int(os.environ[SEED])
     if "not process" in config.option.markexpr:
         sys.addaudithook(_refuse_processes)
     elif getattr(config.option, "numprocesses", None):

@@ -7,6 +7,7 @@ import pytest
 
 from tests.cluster.simulation import simulate
 from tests.support.chance import FIRST_SEED
+from tests.support.patience import patient
 
 SIMULATIONS = 10_000 if "SOAK" in os.environ else 20
 PARTS = 4
@@ -14,7 +15,7 @@ PARTS = 4
 FOUND = (65, 25)
 
 
-@pytest.mark.timeout(0 if "SOAK" in os.environ else 60)
+@pytest.mark.timeout(patient(0 if "SOAK" in os.environ else 60))
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_law_holds_however_links_are_late_and_break(part: int) -> None:
     for seed in (*FOUND[part : part + 1], *range(FIRST_SEED + part, FIRST_SEED + SIMULATIONS, PARTS)):

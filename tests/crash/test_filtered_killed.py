@@ -20,6 +20,7 @@ import pytest
 from mom_client.stomp.frame import ACK, CONNECT, MESSAGE, RECEIPT, SEND, SUBSCRIBE, Frame
 from tests.crash.test_kill import Connection
 from tests.support.node_process import NodeProcess, nodes_in
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -149,7 +150,7 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.timeout(20 * KILLS + 60)
+@pytest.mark.timeout(patient(20 * KILLS + 60))
 async def test_every_answer_holds_when_a_broker_with_filters_is_killed(tmp_path: Path) -> None:
     (tmp_path / "verdicts.py").write_text(LIBRARY)
     (tmp_path / "filters.cnf").write_text(FILE)

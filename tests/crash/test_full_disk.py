@@ -115,7 +115,7 @@ def accepts(broker: BrokerProcess) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(patient(180))
 async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
     broker: BrokerProcess, disk: Path
 ) -> None:
@@ -152,7 +152,7 @@ def mom(*words: str, environment: dict[str, str]) -> subprocess.CompletedProcess
     return subprocess.CompletedProcess(command, program.returncode, out, err)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(patient(180))
 def test_a_first_start_and_a_new_token_on_a_full_disk_end_with_what_to_do(
     broker: BrokerProcess, disk: Path
 ) -> None:

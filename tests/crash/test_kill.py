@@ -22,6 +22,7 @@ from mom_client.stomp.frame import ACK, CONNECT, CONNECTED, MESSAGE, RECEIPT, SE
 from mom_client.stomp.parser import Parser
 from tests.support.broker_process import BrokerProcess
 from tests.support.node_process import NodeProcess, nodes_in
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.process
 
@@ -169,7 +170,7 @@ async def take_the_rest(broker: NodeProcess, ledger: Ledger) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(12 * KILLS)
+@pytest.mark.timeout(patient(12 * KILLS))
 async def test_nothing_promised_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
     ledger = Ledger()
     with nodes_in(tmp_path) as nodes:

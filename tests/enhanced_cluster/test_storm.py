@@ -148,7 +148,7 @@ def _end(broker: MemberProcess) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180 + 90 * FAULTS)
+@pytest.mark.timeout(patient(180 + 90 * FAULTS))
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 async def test_members_that_fail_in_a_row_lose_nothing_and_have_one_taker_each(
     kind: str, tmp_path: Path

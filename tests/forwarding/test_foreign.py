@@ -19,6 +19,7 @@ from tests.support.chance import FIRST_SEED
 from tests.support.java import QUICK
 from tests.support.missing import missing
 from tests.support.node_process import NodeProcess, nodes_in, quick
+from tests.support.patience import patient
 from tests.support.ports import reserve_ports
 
 pytestmark = pytest.mark.process
@@ -126,7 +127,7 @@ async def restart_all_while_sending(foreign: Foreign, accounts: Iterable[tuple[A
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120 + FOREIGN / 200)
+@pytest.mark.timeout(patient(120 + FOREIGN / 200))
 async def test_nothing_is_lost_through_restarts_of_theirs_and_of_ours(foreign: Foreign) -> None:
     """Over TCP, and over WebSocket where there is one: Debian's ActiveMQ has none."""
     totals = {"tcp": FOREIGN, "ws": FOREIGN // 10}

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.account import PAUSE_S, Account, check_counters, client, grown, working
 from tests.support.node_process import NodeProcess, Nodes
+from tests.support.patience import patient
 
 KILLS = int(os.environ.get("KILLS", "6"))
 FLOWS = 3
@@ -24,7 +25,7 @@ async def kill_and_restart(victims: list[NodeProcess], down_s: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60 + 6 * KILLS)
+@pytest.mark.timeout(patient(60 + 6 * KILLS))
 async def test_each_message_arrives_once_and_in_order_when_either_broker_is_killed(nodes: Nodes) -> None:
     away = nodes.node("away")
     away.start()

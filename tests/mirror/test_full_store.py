@@ -12,6 +12,7 @@ import pytest
 from tests.crash.test_full_disk import accepts, consume, fill
 from tests.crash.test_full_store import events_of_store
 from tests.support.mirrors import Mirrors, mirrors_in, wait_until_serving
+from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.redis import redis_server
 from tests.support.small_disk import small_disk
@@ -34,7 +35,7 @@ def mirrors(request: pytest.FixtureRequest, processes: None, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(patient(180))
 async def test_a_full_store_refuses_producers_and_lets_consumers_and_mirrors_go_on(mirrors: Mirrors) -> None:
     main, mirror = mirrors.make(*OPTIONS), mirrors.make(*OPTIONS)
     await asyncio.to_thread(main.start)

@@ -202,7 +202,7 @@ class Arena:
 
 async def _until(condition: object, within_s: float = 30.0) -> None:
     assert callable(condition)
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(patient(within_s)):
         while not await asyncio.to_thread(condition):
             await asyncio.sleep(0.02)
 
@@ -219,7 +219,7 @@ async def arena(folder: Path, stores: Stores, name: str) -> AsyncIterator[Arena]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120 + 60 * TAKEOVERS)
+@pytest.mark.timeout(patient(120 + 60 * TAKEOVERS))
 @pytest.mark.parametrize("kind", STORES)
 async def test_takeovers_in_a_row_lose_nothing_and_never_let_two_brokers_serve(
     kind: str, processes: None, tmp_path: Path
