@@ -164,16 +164,17 @@ class Cases:
             return _plain(queue)
 
         for size in (100, 1024):
-            yield Case(
-                f"preference-{size}",
-                f"prefer_local, consumers at both brokers, {_size(size)}",
-                (
-                    Route("cluster of two", b1, (b1, b2), prefer_local),
-                    Route("no cluster", self._plain, (self._plain,)),
-                ),
-                (*_pairs(1, 2), "--size", str(size), "--window", "256", *_CONFIRMED),
-                Promise(least_ratio=0.95),
-            )
+            for window in (32, 256):  # with the larger one, a local consumer may use up its credit
+                yield Case(
+                    f"preference-{window}-{size}",
+                    f"prefer_local, consumers at both brokers, window {window}, {_size(size)}",
+                    (
+                        Route("cluster of two", b1, (b1, b2), prefer_local),
+                        Route("no cluster", self._plain, (self._plain,)),
+                    ),
+                    (*_pairs(1, 2), "--size", str(size), "--window", str(window), *_CONFIRMED),
+                    Promise(least_ratio=0.95),
+                )
 
     def fan_out(self) -> Iterator[Case]:
         """Subscribers spread over three brokers, and as many at one."""
