@@ -229,6 +229,7 @@ class Broker:
             c.Reconfigure: (None, administration.reconfigure),
             c.CreateQueue: (administration.check_create, administration.create_queue),
             c.DeleteQueue: (administration.check_delete, administration.delete_queue),
+            c.MarkRepeat: (None, self.publisher.mark_repeat),
             c.DeleteUnused: (None, self.sweeper.delete_unused),
             c.StoreSpace: (None, self.resource_alarms.store_space),
             c.ClockStepped: (None, self._clock_stepped),

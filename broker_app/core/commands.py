@@ -579,6 +579,16 @@ class DeleteQueue:
 
 
 @dataclass(slots=True)
+class MarkRepeat:
+    """Mark a message of a queue as a repeat, if it waits here: its client has sent it again to another
+    broker, which may deliver it first. `digest` is that of its dedup-id; `peer` the link to that broker."""
+
+    peer: Peer
+    address: str
+    digest: bytes
+
+
+@dataclass(slots=True)
 class DeleteUnused:
     """Delete queues that have no use here, and that no other broker uses either."""
 
@@ -646,6 +656,7 @@ Command = (
     | CreateQueue
     | DeleteQueue
     | StoreSpace
+    | MarkRepeat
     | DeleteUnused
     | ClockStepped
 )

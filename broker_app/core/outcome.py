@@ -1,7 +1,7 @@
 """The outcome of a run of commands: records to store first, then all that is sent after their commit.
 
 Events of destinations, consumers and dead letters are part of it, for the system topics (`$mom.…`). They are
-rare, never one for each message; all but `Arrived`, `MessagesEnded`, `InterestChanged` and
+rare, never one for each message; all but `Arrived`, `MessagesEnded`, `InterestChanged`, `SentAgain` and
 `SubscriptionChanged` are emitted only while a system topic has subscribers."""
 
 from __future__ import annotations
@@ -66,6 +66,14 @@ class InterestChanged(NamedTuple):
     want: Any
 
 
+class SentAgain(NamedTuple):
+    """A message was stored whose client had sent it before, perhaps to another broker: its destination, and
+    the digest of its dedup-id."""
+
+    address: str
+    digest: bytes
+
+
 class SubscriptionChanged(NamedTuple):
     """A durable subscription was created or got other terms; without `terms` it was deleted."""
 
@@ -115,6 +123,7 @@ Event = (
     | ConsumerLeft
     | ConsumerSlow
     | InterestChanged
+    | SentAgain
     | SubscriptionChanged
     | SnapshotWanted
     | MessagesEnded

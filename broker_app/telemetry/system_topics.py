@@ -29,6 +29,7 @@ from broker_app.core.outcome import (
     Event,
     InterestChanged,
     MessagesEnded,
+    SentAgain,
     SnapshotWanted,
     SubscriptionChanged,
 )
@@ -137,7 +138,7 @@ class SystemTopics:
         """Facts of one batch of the core."""
         for fact in events:
             match fact:
-                case Arrived() | MessagesEnded() | InterestChanged() | SubscriptionChanged():
+                case Arrived() | MessagesEnded() | InterestChanged() | SentAgain() | SubscriptionChanged():
                     pass  # there is no event for each message, and none for other brokers
                 case DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})

@@ -11,7 +11,7 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
-from broker_app.core.message import Envelope
+from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
@@ -104,6 +104,17 @@ class Consumer(InnerReceiver):
     def settle_next(self, receipt: str) -> None:
         """Acknowledge the oldest delivery."""
         self._engine.submit(c.Settle(self.peer, [next(iter(self.peer.unsettled))], receipt=receipt))
+
+
+async def test_what_a_client_sends_again_to_another_broker_is_a_repeat_at_both() -> None:
+    async with two_clusters() as ((home, first), (elsewhere, second)):
+        await until(lambda: all(len(one.members.links()) == 1 for one in (first, second)))
+        for engine, resent in ((home, False), (elsewhere, True)):
+            envelope = Envelope("/queue/orders", b"", options=DeliveryOptions(dedup_id="1", resent=resent))
+            engine.submit(c.Publish(Peer(InnerReceiver()), [(envelope, b"an order", None)]))
+            await engine.wait_idle()
+        found = [engine.broker.destinations.queues["/queue/orders"].lanes[0] for engine in (home, elsewhere)]
+        await until(lambda: [message.attempts for lane in found for message in lane.in_memory()] == [1, 1])
 
 
 @contextlib.asynccontextmanager

@@ -20,6 +20,7 @@ from broker_app.core.message import (
     MessageIds,
 )
 from broker_app.core.model import FanoutGroup, NamedSubscription, Peer, Queue, Subscription
+from broker_app.core.outcome import SentAgain
 from broker_app.core.publishing.dedup import DedupWindows, FirstMessage
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.storage.message_store import MessageStore
@@ -101,7 +102,18 @@ class Publisher:
             position = MessageIds.position(own.decode()) if own else message.position
             seen = FirstMessage(position or message.position, message.time_ms, message.recorded)
             self.dedup_windows.remember(address, digest, seen, window_ms)
+        if options.resent:
+            self._turn.out.events.append(SentAgain(address, digest))
         return message
+
+    def mark_repeat(self, command: c.MarkRepeat) -> None:
+        """Mark a message that waits here as a repeat."""
+        address, turn = command.address, self._turn
+        queue = self._destinations.queues.get(address)
+        window_ms = turn.policies.of(address).dedup_window_ms
+        seen = self.dedup_windows.first(address, command.digest, turn.now_ms, window_ms)
+        if queue is not None and seen is not None:
+            self._store.mark_waiting(queue, seen.position)
 
     def is_repeat(self, envelope: Envelope) -> bool:
         """Return whether a message with this envelope would now repeat one of the deduplication window."""

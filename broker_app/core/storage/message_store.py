@@ -112,11 +112,26 @@ class MessageStore:
             return
         message.attempts = 1
         if message.recorded:
-            out = self._turn.out
-            out.record(records.returned(out.destination(queue.address), ((message.position, 1),)))
+            self._record_attempt(queue, message.position)
             lane = queue.lane(message.envelope.priority)
             if message.position in lane.paged:
                 lane.attempts[message.position] = 1
+
+    def mark_waiting(self, queue: Queue, position: int) -> None:
+        """Mark a message in the same way if it waits, and no consumer had it yet."""
+        found = self.waiting(queue, {position})
+        message = found.get(position)
+        if message is not None and not message.attempts:
+            self.mark_repeat(queue, message)
+        elif message is None and found and queue.policy.max_attempts > 1:
+            lane = next(one for one in queue.lanes if position in one.paged or position in one.loading)
+            if not lane.attempts_of(position):
+                lane.attempts[position] = 1
+                self._record_attempt(queue, position)
+
+    def _record_attempt(self, queue: Queue, position: int) -> None:
+        out = self._turn.out
+        out.record(records.returned(out.destination(queue.address), ((position, 1),)))
 
     def append(self, queue: Queue, lane: Lane, message: Message) -> None:
         """Add a message at the end of those in memory."""

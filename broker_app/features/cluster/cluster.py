@@ -16,7 +16,8 @@ from broker_app.base.discovery_uris import MulticastSettings
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
-from broker_app.core.outcome import Event, InterestChanged
+from broker_app.core.outcome import Event, InterestChanged, SentAgain
+from broker_app.core.remote.interest import Want
 from broker_app.engine import Engine
 from broker_app.features.cluster.configuration.central_reload import CentralReload
 from broker_app.features.cluster.configuration.settings import difference, mismatch
@@ -244,12 +245,20 @@ class Cluster:
     # ------------------------------------------------------------------ interest
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        """Send what consumers want now, at once: the messages of the same batch follow it."""
-        changed = dict.fromkeys(event.want for event in events if isinstance(event, InterestChanged))
-        if changed:
-            for link in self.members.links():
-                if link.is_up:
-                    link.queues.refresh(changed)
+        """Send what consumers want now, at once: the messages of the same batch follow it. Report what
+        clients have sent again."""
+        changed: dict[Want, None] = {}
+        sent_again: list[f.SentAgain] = []
+        for event in events:
+            if isinstance(event, InterestChanged):
+                changed[event.want] = None
+            elif isinstance(event, SentAgain):
+                sent_again.append(f.SentAgain(event.address, event.digest))
+        for link in self.members.links() if changed or sent_again else ():
+            if link.is_up:
+                link.queues.refresh(changed)
+                for frame in sent_again:
+                    link.send(frame)
 
     # ------------------------------------------------------------------ for links
 

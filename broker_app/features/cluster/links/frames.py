@@ -262,6 +262,14 @@ class Confirmed(_Frame):
     number: int
 
 
+class SentAgain(_Frame):
+    """A client has sent a message again, which is stored at the sender now: another copy of it, which the
+    client had sent before, is a repeat. `digest` is that of its dedup-id."""
+
+    address: str
+    digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+
+
 class Record(_Frame):
     """A message about the change record, as `change_record` encodes it."""
 
@@ -354,6 +362,7 @@ Frame = (
     | Settled
     | Confirm
     | Confirmed
+    | SentAgain
     | Record
     | AskPage
     | Page

@@ -242,6 +242,8 @@ class Link(asyncio.Protocol):
                 self.consumers.confirm(number)
             case f.Confirmed(number):
                 self.queues.confirmed(number)
+            case f.SentAgain():
+                self.consumers.sent_again(frame)
             case f.Subscribe():
                 self.consumers.subscribe(frame)
             case f.Credit():

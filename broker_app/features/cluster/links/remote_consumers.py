@@ -175,6 +175,10 @@ class RemoteConsumers(InnerReceiver):
         """Confirm what was settled before once it is recorded."""
         self._engine.submit(c.Answer(self.peer, f.Confirmed(number)))
 
+    def sent_again(self, frame: f.SentAgain) -> None:
+        """Deliver a message as a repeat from now on, which its client has sent to the other broker, too."""
+        self._engine.submit(c.MarkRepeat(self.peer, frame.address, frame.digest))
+
     def _settle(self, tags: list[int]) -> list[int]:
         """Those of the tags that were delivered and are not settled: they are, from now on."""
         sizes, known, settled = self._bytes, [], 0
