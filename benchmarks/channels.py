@@ -2,7 +2,8 @@
 
 `python -m benchmarks.channels` links two brokers. An application at the first one sends requests to the
 handler of an application at the second, with so many in flight; by turns with the broker's own
-request/reply, over queues of the first broker. Each case is repeated, and its median shown.
+request/reply, over queues of the first broker, and with requests the other way, to a function in the
+process of a library of the first broker. Each case is repeated, and its median shown.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ import uvloop
 import mom_client
 from benchmarks import machine
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
+from benchmarks.child import ServerFailed
 from benchmarks.cluster import Broker
 from benchmarks.servers import HOST, Mom
 from benchmarks.sleeping import cpu_s
 from mom_client.channels import ResponseChannel
 
 CHANNEL, QUEUE = "channel, two sites", "queue, one broker"
+FUNCTION: Final = "channel, two sites, function"
 IN_FLIGHT: Final = (1, 32)
-_ROUTES: Final = {"channel": CHANNEL, "queue": QUEUE}
+_ROUTES: Final = {"channel": CHANNEL, "queue": QUEUE, "function": FUNCTION}
 #: the rate that is promised over a channel with 32 in flight, and the most that a call may take at one in
 #: flight, next to the broker's own
 _RATE, _SLOWER = 10_000, 1.5
@@ -43,7 +46,13 @@ _RATE, _SLOWER = 10_000, 1.5
 _NUMBERS: Final = (6, 7)
 _QUEUE_ADDRESS: Final = "/queue/requests"
 _WARM_UP_S: Final = 1.0
+#: seconds within which the process of a library must have started
+_LIBRARY_S: Final = 20.0
 _BODY: Final = b"x" * 100
+_LIBRARY: Final = """
+def echo(channel, parts, need_response):
+    channel.send_msg(parts)
+"""
 
 
 @dataclass(frozen=True)
@@ -89,17 +98,20 @@ class Handling:
 
 
 class Asking:
-    """An application at the first site that sends requests."""
+    """An application at the first site that sends requests, and to the function there from the second."""
 
-    def __init__(self, first: str, login: dict[str, Any]) -> None:
+    def __init__(self, first: str, second: str, login: dict[str, Any]) -> None:
         self._environment = mom_client.environment(first, **login)
+        self._other = mom_client.environment(second, **login)
         self._client = mom_client.connect(first, **login)
 
     async def run(self, parent: Connection) -> None:
         """Ask as the parent says; ends by being terminated."""
         await self._environment.repmgr_start()
+        await self._other.repmgr_start()
         async with self._client:
             channel = await self._environment.repmgr_channel(f"b{_NUMBERS[1]}")
+            to_function = await self._other.repmgr_channel(f"b{_NUMBERS[0]}")
 
             async def by_channel() -> None:
                 await channel.send_request([_BODY])
@@ -107,7 +119,10 @@ class Asking:
             async def by_queue() -> None:
                 await self._client.request(_QUEUE_ADDRESS, _BODY)
 
-            routes = {CHANNEL: by_channel, QUEUE: by_queue}
+            async def by_function() -> None:
+                await to_function.send_request([_BODY])
+
+            routes = {CHANNEL: by_channel, QUEUE: by_queue, FUNCTION: by_function}
             parent.send(None)
             while True:
                 route, in_flight, seconds = await asyncio.to_thread(parent.recv)
@@ -165,14 +180,17 @@ class Application:
 
 
 class Bench:
-    """Two linked brokers and their applications."""
+    """Two linked brokers, their applications, and the process of the library."""
 
-    def __init__(self, brokers: Sequence[Broker], asking: Application, handling: Application) -> None:
+    def __init__(
+        self, brokers: Sequence[Broker], asking: Application, handling: Application, library: int
+    ) -> None:
         self.pids = {
             "asking": asking.pid,
             "broker": brokers[0].pid,
             "other broker": brokers[1].pid,
             "handling": handling.pid,
+            "function": library,
         }
         self._asking = asking
 
@@ -201,18 +219,23 @@ def _started(directory: Path) -> Iterator[Bench]:
         Broker(directory / f"b{one}", one, password, [other])
         for one, other in ((first, second), (second, first))
     ]
+    libraries = directory / "libraries"
+    libraries.mkdir()
+    (libraries / "bench.py").write_text(_LIBRARY)
+    brokers[0].options += ("--reflex-path", str(libraries))
     applications: list[Application] = []
     try:
         for broker in brokers:
             broker.start()
         for broker in brokers:
             broker.wait_until_linked()
+        library = _declare_function(brokers[0])
         urls = [f"stomp://{HOST}:{broker.stomp_port}" for broker in brokers]
         login = {"login": "admin", "passcode": password}
         applications.append(Application(_handle, *urls, login))
-        applications.append(Application(_ask, urls[0], login))
+        applications.append(Application(_ask, *urls, login))
         handling, asking = applications
-        bench = Bench(brokers, asking, handling)
+        bench = Bench(brokers, asking, handling, library)
         progress(f"processes: {bench.pids}")
         yield bench
     finally:
@@ -220,6 +243,28 @@ def _started(directory: Path) -> Iterator[Bench]:
             application.stop()
         for broker in brokers:
             broker.stop()
+
+
+def _declare_function(broker: Broker) -> int:
+    """Have the function of the library as a handler. Returns the pid of its process."""
+    before = _children(broker.pid)
+    spec = {"kind": "channel", "library": "bench", "function": "echo"}
+    broker.ask("PUT", "reflexes/echo", spec, **{"if-none-match": "*"})
+    deadline = time.monotonic() + _LIBRARY_S
+    while not (found := _children(broker.pid) - before):
+        if time.monotonic() > deadline:
+            raise ServerFailed(f"the process of the library did not start within {_LIBRARY_S:g} s")
+        time.sleep(0.05)
+    return min(found)
+
+
+def _children(pid: int) -> set[int]:
+    """The processes that a process has started."""
+    return {
+        int(child)
+        for path in Path(f"/proc/{pid}/task").glob("*/children")
+        for child in path.read_text().split()
+    }
 
 
 # ---------------------------------------------------------------------- tables
@@ -269,7 +314,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
-    cases = [(in_flight, route) for in_flight in IN_FLIGHT for route in (CHANNEL, QUEUE)]
+    cases = [(in_flight, route) for in_flight in IN_FLIGHT for route in _ROUTES.values()]
     if arguments.only:
         cases = [(IN_FLIGHT[-1], _ROUTES[arguments.only])]
     runs: list[Run] = []
