@@ -19,6 +19,8 @@ def joined(parts: Iterable[Part]) -> tuple[bytes, str | None]:
     all_parts = list(parts)
     if len(all_parts) > MAX_PARTS:
         raise EINVAL(f"a message may have {MAX_PARTS} parts, not {len(all_parts)}")
+    if len(all_parts) == 1 and len(all_parts[0]) <= MAX_BYTES:
+        return bytes(all_parts[0]), None
     lengths = list(map(len, all_parts))
     if sum(lengths) > MAX_BYTES:
         raise EINVAL(f"a message may have {MAX_BYTES} bytes, not {sum(lengths)}")

@@ -24,6 +24,8 @@ class Requests:
         self._activity = activity
         self._numbers = itertools.count(1)
         self._replies: dict[str, asyncio.Future[Message]] = {}  # by correlation-id
+        #: the connection of the last request, the beginning of its ids, and that as the beginning of a line
+        self._named: tuple[Link | None, str, bytes] = None, "", b""
 
     async def request(
         self,
@@ -73,11 +75,11 @@ class Requests:
         """Send a request without a receipt: for a destination where each is answered, or refused by its
         correlation id. Returns that, and the reply to come; `forget` it in the end. `lines` are further
         header lines. Raises ConnectionLost."""
-        keeper = self._frame_sender.keeper
-        link = keeper.live()
-        correlation_id = self._new_id(link)
-        named = encode_headers((("correlation-id", correlation_id),), keeper.version)
-        link.write(self._frame_sender.compose(destination, body, {"reply_to": REPLIES}, named + lines))
+        link = self._frame_sender.keeper.live()
+        number, (prefix, line) = next(self._numbers), self._names(link)
+        correlation_id = f"{prefix}{number}"
+        lines = b"%b%d\n%b" % (line, number, lines)
+        link.write(self._frame_sender.compose(destination, body, {"reply_to": REPLIES}, lines))
         reply = self._replies[correlation_id] = asyncio.get_running_loop().create_future()
         self._activity.begin()
         return correlation_id, reply
@@ -89,13 +91,19 @@ class Requests:
 
     def _address(self, options: SendOptions) -> str:
         """Have the reply to a message come to this client; returns its new correlation id."""
-        correlation_id = options["correlation_id"] = self._new_id(self._frame_sender.keeper.live())
+        prefix, _ = self._names(self._frame_sender.keeper.live())
+        correlation_id = options["correlation_id"] = f"{prefix}{next(self._numbers)}"
         options["reply_to"] = REPLIES
         options.setdefault("persistent", False)
         return correlation_id
 
-    def _new_id(self, link: Link) -> str:
-        return f"{link.connection.headers.get('session', '')}-{next(self._numbers)}"
+    def _names(self, link: Link) -> tuple[str, bytes]:
+        """The beginning of the ids of a connection's requests, and of their header lines."""
+        if self._named[0] is not link:
+            prefix = f"{link.connection.headers.get('session', '')}-"
+            line = encode_headers([("correlation-id", prefix)], self._frame_sender.keeper.version)
+            self._named = link, prefix, line.removesuffix(b"\n")
+        return self._named[1:]
 
     def refused(self, correlation_id: str, refused: Refused) -> bool:
         """Fail a request. Returns False if none with this id waits."""

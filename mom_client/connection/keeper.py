@@ -141,7 +141,7 @@ class ConnectionKeeper:
     def live(self, *epochs: int) -> Link:
         """The connection there is now. Raises ConnectionLost, also when it is not that of `epochs`."""
         self.check_end()
-        if self.link is None or any(epoch != self.epoch for epoch in epochs):
+        if self.link is None or (epochs and any(epoch != self.epoch for epoch in epochs)):
             raise ConnectionLost("the connection was lost")
         return self.link
 

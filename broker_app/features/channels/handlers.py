@@ -89,20 +89,22 @@ class Handlers:
         """The handler that gets a request, and the id of the request. Raises Refused."""
         if not self._handlers:
             raise Refused(NOSERVER, NO_HANDLER)
-        handler = next(
-            (one for one, calls in self._handlers.items() if len(calls) < MOST_CALLS and one.is_ready), None
-        )
-        if handler is None or len(self._calls) >= MOST_WAITING:
+        for handler, calls in self._handlers.items():
+            if len(calls) < MOST_CALLS and handler.is_ready and len(self._calls) < MOST_WAITING:
+                break
+        else:
             raise Refused(REP_UNAVAIL, NONE_READY)
         number = next(self._numbers)
         self._calls[number] = Call(handler, multiple, answered)
-        self._handlers[self._turn(handler)].add(number)
+        calls.add(number)
+        self._turn(handler)
         self._deadlines.add(number, timeout_ms / 1000)
         return handler, f"{self._start}.{number}"
 
     def _turn(self, handler: Handler) -> Handler:
         """Have another handler be the next one in turn."""
-        self._handlers[handler] = self._handlers.pop(handler)
+        if len(self._handlers) > 1:
+            self._handlers[handler] = self._handlers.pop(handler)
         return handler
 
     def find(self, peer: Peer, id: str) -> Call | None:

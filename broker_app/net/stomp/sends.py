@@ -67,12 +67,9 @@ class Sends:
 
     def _plan_of_channel(self, given: Headers) -> SendPlan:
         """The plan of what is sent to applications. Those that differ in an id alone have one plan."""
-        model = given.model
-        if model is None:
-            return channel_sends.PREFIX, self._plan_channel(given), CHANNEL
-        if model.plan is None:
-            model.plan = channel_sends.PREFIX, self._plan_channel(given), CHANNEL
-        plan: SendPlan = model.plan
+        plan = channel_sends.PREFIX, self._plan_channel(given), CHANNEL
+        if given.model is not None:
+            given.model.plan = plan
         return plan
 
     def _plan_channel(self, given: Headers) -> channel_sends.ChannelSend:

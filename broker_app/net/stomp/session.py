@@ -269,6 +269,8 @@ class StompSession:
         for index, frame in enumerate(frames):
             if type(frame) is Frame and frame.command is wire.SEND and conversation.state == OPEN:
                 plan = frame.headers.plan
+                if plan is None and frame.headers.model is not None:
+                    plan = frame.headers.plan = frame.headers.model.plan
                 if plan is None:
                     if index and deadline.passed:
                         self._waiting = list(frames[index:])
