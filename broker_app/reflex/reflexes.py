@@ -300,8 +300,8 @@ class Reflexes:
         messages: Sequence[tuple[Message, bytes]],
         user: str,
     ) -> StoredTrial:
-        """The decisions that declarations of one kind, which need not be used, would have made about messages of
-        a destination, each with its id."""
+        """The decisions of declarations of one kind, which need not be used, about messages of a destination,
+        each with its id."""
         async with self._registry.on_trial(declarations) as steps:
             chains = MessageChains(declarations[0].kind, steps)
             return await try_stored(chains, self._blocks, address, messages, user)

@@ -160,6 +160,9 @@ def assert_nothing_moved(page: Page) -> None:
 
 
 def assert_fits(page: Page) -> None:
-    """Nothing makes the page scroll sideways."""
-    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    """Nothing makes the page, or its content, which scrolls by itself, scroll sideways."""
+    wide = page.evaluate(
+        """() => Math.max(...[document.documentElement, ...document.querySelectorAll(".overview")].map(
+          (element) => element.scrollWidth - element.clientWidth))"""
+    )
     assert wide <= 0, f"{page.url} scrolls {wide} px sideways"

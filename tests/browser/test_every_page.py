@@ -66,6 +66,8 @@ QUERIES: dict[str, list[str]] = {
     "service": ["?id={service}"],
     "rules-edit": ["?name=johns"],
     "rules-remove": ["?name=johns"],
+    "masks-edit": ["?name=cards"],
+    "masks-remove": ["?name=cards"],
     "explain": ["", "?user=john&right=send&destination=queue:orders"],
     "users": ["", "?filter=nobody"],
     "users-edit": ["?name=john"],
@@ -143,6 +145,11 @@ def resources(broker: BrokerProcess) -> dict[str, str]:
     ask("PUT", "groups/office", {})
     ask("PUT", "users/john", {"password": "the password of john", "groups": ["office"]})
     ask("PUT", "rules/johns", {"conditions": "/event/queue == orders.new", "users": ["john"]})
+    ask(
+        "PUT",
+        "masks/cards",
+        {"destination": "/queue/orders.>", "fields": ["/card/number"], "headers": ["iban"]},
+    )
     ask("PUT", "brokers/other", {"comment": "the other one"})
     token = ask("POST", "tokens", {"name": "laptop"})
     bridge = {"hostname": broker.host, "port": broker.stomp_port, "user": broker.user}

@@ -10,7 +10,11 @@ const WORDS: Record<Unit, (value: number) => string> = {
   count,
   rate: (value) => gettext("{rate}/s", { rate: rate(value) }),
   hourly: (value) => gettext("{rate}/h", { rate: perHour(value) }),
-  seconds: (value) => (value > 0 && value < 1 ? `${count(Math.max(1, value * 1000))} ms` : value === 0 ? "0 s" : duration(value)),
+  seconds: (value) => {
+    if (value > 0 && value < 1) return `${count(Math.max(1, value * 1000))} ms`;
+    // Ticks of half minutes would have the label of the minute before them.
+    return value === 0 || (value > 60 && value % 60 === 30) ? `${count(value)} s` : duration(value);
+  },
   bytes,
 };
 /** Steps of an axis: whole numbers, and tenths where labels have them. Finer steps would give several ticks one label. */

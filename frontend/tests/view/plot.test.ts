@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Columns } from "../../src/live/columns.ts";
 import { Plot } from "../../src/view/plot.ts";
-import type { Unit } from "../../src/view/unit.ts";
+import { inUnit, type Unit } from "../../src/view/unit.ts";
 
 const columns = (values: (number | null)[], step_s = 60, t0 = 1_800_000_000): Columns => ({ t0, step_s, series: { a: values } });
 
@@ -43,4 +43,9 @@ test("the nearest step of a pixel is one that there is", () => {
   const three = plot([1, 2, 3]);
   expect([-50, 58, 150, 230, 392, 999].map((x) => three.nearest(x))).toEqual([0, 0, 1, 1, 2, 2]);
   expect(new Plot(400, 182, { t0: 0, step_s: 1, series: {} }, [], "count").nearest(100)).toBeNull();
+});
+
+test("each tick of an axis of times has a label of its own", () => {
+  const labels = plot([0, 90], "seconds").ticksY.map(({ value }) => inUnit(value, "seconds"));
+  expect(labels).toEqual(["0 s", "30 s", "1 min", "90 s"]);
 });
