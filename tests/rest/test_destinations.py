@@ -222,7 +222,9 @@ async def test_topics_are_those_published_to_and_those_declared(rest: Rest) -> N
 
 
 async def test_a_queue_is_removed(rest: Rest) -> None:
-    operations = Operations(rest.rest_api.engine_client, rest.features, rest.alert_endpoints)
+    operations = Operations(
+        rest.rest_api.engine_client, rest.features, rest.alert_endpoints, rest.parts.access
+    )
     await rest.publish("a", "1")
     with pytest.raises(Exception, match="1 waiting"):
         await operations.delete_queue("/queue/a", force=False)

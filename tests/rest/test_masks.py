@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -106,13 +107,17 @@ async def test_an_export_hides_the_values_and_one_of_another_user_is_refused(mas
     exports = {}
     for client in (masked.bob, masked.alice):
         job = (await client.post("/jobs", json={"op": "export", "source": "orders"})).json()["id"]
-        await masked.until_later(lambda job=job: not masked.jobs.get(job).open)
+        await masked.until_later(partial(_has_ended, masked, job))
         exports[client] = job
     reply = await masked.bob.get(f"/jobs/{exports[masked.bob]}/export")
     assert is_hidden(reply) and HIDDEN in reply.text
     assert not is_hidden(await masked.alice.get(f"/jobs/{exports[masked.alice]}/export"))
     refused = await masked.bob.get(f"/jobs/{exports[masked.alice]}/export")
     assert (refused.status_code, refused.json()["mask"]) == (403, "cards")
+
+
+def _has_ended(rest: Rest, job: str) -> bool:
+    return not rest.jobs.get(job).open
 
 
 async def test_masked_messages_are_not_put_where_they_could_be_read(masked: Rest) -> None:

@@ -17,7 +17,7 @@ from tests.rest.test_reflexes import admin
 
 __all__ = ["admin"]
 
-NUMBERS = {
+NUMBERS: dict[str, Any] = {
     "library": "mom-schema", "function": "check_schema", "options": {"schema": {"type": "number"}},
     "service": "a",
 }  # fmt: skip

@@ -75,10 +75,11 @@ class Masks(ResourceType):
 
 def masks() -> tuple[Mask, ...]:
     """All masks."""
-    return tuple(
-        Mask(
-            name,
-            **{member: tuple(value) if isinstance(value, list) else value for member, value in spec.items()},
-        )
-        for name, spec in models.Mask.objects.values_list("name", "values")
-    )
+    return tuple(_mask(name, spec) for name, spec in models.Mask.objects.values_list("name", "values"))
+
+
+def _mask(name: str, spec: Spec) -> Mask:
+    members: Spec = {
+        member: tuple(value) if isinstance(value, list) else value for member, value in spec.items()
+    }
+    return Mask(name, **members)

@@ -262,4 +262,4 @@ def test_takeovers_read_before_are_shown_while_the_journal_cannot_be_reached() -
 def mirror_status(mirror: UnreachableMirror | None) -> Facts | None:
     features: Any = SimpleNamespace(mirrors=SimpleNamespace(mirror=mirror))
     unused: Any = None
-    return asyncio.run(Operations(unused, features, unused).mirror_status())
+    return asyncio.run(Operations(unused, features, unused, unused).mirror_status())
