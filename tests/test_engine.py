@@ -22,8 +22,9 @@ from broker_app.core.outcome import Event
 from broker_app.core.snapshot import take_snapshot
 from broker_app.engine import Backpressure, Engine
 from broker_app.engine.engine import TURNS
+from broker_app.engine.read_budget import ReadBudget
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
-from broker_app.journal.port import Done
+from broker_app.journal.port import Done, Found
 from tests.support.listener import Listener
 from tests.support.patience import patient
 
@@ -186,6 +187,37 @@ async def test_a_backlog_beyond_the_window_is_read_back_in_order() -> None:
     await engine.wait_idle()
     assert client.bodies == [b"%d" % number for number in range(500)]
     assert engine.broker.store.memory_bytes == 0
+
+
+class CountedReads(MemoryJournal):
+    """A journal that counts what is read."""
+
+    reads = 0
+
+    def read(self, positions: Sequence[int], found: Found) -> None:
+        self.reads += 1
+        super().read(positions, found)
+
+
+async def test_during_a_commit_no_more_is_read_than_the_budget_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker_app.engine.engine.ReadBudget", partial(ReadBudget, 1))
+    journal = CountedReads(hold=True)
+    engine = engine_over(journal, limits=Limits(memory_bytes=1))
+    client = Listener()
+    for name in "abc":
+        engine.submit(c.Publish(client.peer, [(Envelope(f"/queue/{name}"), b"large", None)]))
+        engine.submit(c.Subscribe(client.peer, name, f"/queue/{name}", c.INDIVIDUAL))
+    await turns()
+    journal.release()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"commits", None)]))
+    await turns()
+    assert (journal.reads, client.bodies) == (1, [])
+    journal.hold = False
+    journal.release()
+    await engine.wait_idle()
+    assert journal.reads == len(client.bodies) == 4
 
 
 async def test_the_inbox_reports_when_it_is_full_and_when_it_has_space_again() -> None:

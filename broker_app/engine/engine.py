@@ -112,6 +112,9 @@ class Engine:
         self.listeners: EventListeners[[list[Event]]] = EventListeners("the engine's listeners")
         self.command_interceptors: tuple[CommandInterceptor, ...] = ()
         self._read_budget = ReadBudget()
+        #: of it, what those messages have that were read for commands in the inbox, and for the batch that is
+        #: decided, committed or sent: however long a commit takes, no more of them are in memory
+        self._loaded_bytes = self._used_bytes = 0
         #: positions that were freed while a read of them waited; one that is asked for again is lost
         self._gone: set[int] = set()
         #: for the API and for jobs
@@ -287,6 +290,7 @@ class Engine:
         """Decide for one turn what has come, and what was left."""
         run, self._inbox = self._inbox, []
         size, self._inbox_bytes = self._inbox_bytes, 0
+        self._used_bytes, self._loaded_bytes = self._used_bytes + self._loaded_bytes, 0
         if self._space.is_due(size):
             space = self._space.check(size)
             if space is not None:
@@ -386,6 +390,9 @@ class Engine:
             self._end(failure)
 
     def _sent(self, outcome: Outcome) -> None:
+        if self._used_bytes:
+            used, self._used_bytes = self._used_bytes, 0
+            self._read_budget.give_back(used)
         for fetch in outcome.fetches:
             self._load(fetch)
         if self._inbox or self.broker.is_behind:
@@ -413,13 +420,14 @@ class Engine:
     def _loaded(
         self, fetch: Fetch, run: Run, found: list[bytes | Damaged] | None, error: Exception | None
     ) -> None:
-        self._read_budget.give_back(run.size)
         if self._ended is not None:
             return
         if found is None:
             assert error is not None
+            self._read_budget.give_back(run.size)
             self._load_failed(fetch, error)
             return
+        self._loaded_bytes += run.size
         damaged = [record for record in found if isinstance(record, Damaged)]
         for record in damaged:
             log.error(
