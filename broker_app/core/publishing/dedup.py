@@ -81,7 +81,7 @@ class DedupWindow:
         self._indexed = self._next
 
     def _index_all(self) -> None:
-        """Make the index anew: sorted rows are added at once."""
+        """Replace the index by one of all ids: sorted rows are added at once."""
         firsts: array[int] = array("Q")
         for chunk in self._chunks:
             firsts += chunk[::_ENTRY]
