@@ -17,6 +17,7 @@ def chromium(chromium: Browser) -> Iterator[Browser]:
         yield browser
 
 
+@pytest.mark.slow
 def test_the_api_docs_work_without_the_internet(
     broker: BrokerProcess, session: StorageState, open_page: OpenPage
 ) -> None:

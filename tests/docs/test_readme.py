@@ -30,6 +30,7 @@ def as_here(text: str, broker: BrokerProcess) -> str:
     return text.replace("data/journal", str(broker.data / "journal"))
 
 
+@pytest.mark.slow
 def test_snippets_run(broker: BrokerProcess, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MOM_")}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
