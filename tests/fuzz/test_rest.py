@@ -26,7 +26,7 @@ from tests.support.patience import patient
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(0)]
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
+SECONDS = patient(float(os.environ.get("FUZZ_SECONDS", "3")))
 #: how long an answer is read; streams have no end
 READ_S = 0.3
 MAX_READ = 4 * 1024 * 1024
