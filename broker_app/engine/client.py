@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from broker_app.base.internal_errors import internal_errors
@@ -235,6 +237,20 @@ class EngineClient(InnerReceiver):
                     fetched |= await records.load(missing)
         finally:
             fetched.clear()  # tracebacks refer to it until they are collected
+
+    @asynccontextmanager
+    async def read_in_turn(
+        self, wanted: Callable[[], Sequence[int]], read: Callable[[int], _Value]
+    ) -> AsyncIterator[_Value]:
+        """The result of `read(most)`, called as by `inspect`, when it is the turn of this reader: it may read
+        so many of the positions that `wanted` returns. The messages that were read are no longer in memory at
+        the end of the `with` block."""
+        positions = await self.inspect(wanted)
+        if not positions:
+            yield await self.inspect(partial(read, 1))
+            return
+        async with self.engine.records.turn(positions) as first:
+            yield await self.inspect(partial(read, len(first)))
 
     async def turn(self) -> None:
         """Wait until all commands submitted before are carried out."""

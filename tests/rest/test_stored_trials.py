@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
+from broker_app.core.message import Message
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.net.rest.features import reflex_trials
 from broker_app.net.rest.messages.browse import Search
@@ -90,7 +91,7 @@ async def test_bytes_and_time_are_bounded(admin: Rest, monkeypatch: pytest.Monke
     admin.reflexes.reload([STAMP])
     found = await tried(admin)
     assert (found["messages"], found["stopped"]) == (2, "bytes")
-    messages = [(row.message, b"id") for row in await _rows(admin)]
+    messages = [(message, b"id") for message in await _messages(admin)]
     chains = admin.reflexes._chains[ARRIVAL]  # the limit of time, without waiting for it
     found_in_none = await stored_trials.try_stored(
         chains, admin.reflexes._blocks, "/queue/a", messages, "u", 0
@@ -98,8 +99,9 @@ async def test_bytes_and_time_are_bounded(admin: Rest, monkeypatch: pytest.Monke
     assert (found_in_none["messages"] <= 1, found_in_none["stopped"]) == (True, "time")
 
 
-async def _rows(rest: Rest) -> list[Any]:
-    page, _stopped = await rest.parts.rest.browser.search(Search("/queue/a", 10), None)
+async def _messages(rest: Rest) -> list[Message]:
+    browser = rest.parts.rest.browser
+    page, _stopped = await browser.search(Search("/queue/a", 10), None, lambda row: row.message)
     return page.rows
 
 

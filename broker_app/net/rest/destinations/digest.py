@@ -67,7 +67,7 @@ class DigestEndpoint:
         hiding = request.access.hiding(request.client)
         found = Digest(fits, lambda message: message if hiding is None else hiding.shown(address, message))
         search = Search(address, 1, chosen.state, found.count)
-        page, stopped = await self._browser.search(search, None)
+        page, stopped = await self._browser.search(search, None, lambda row: row.cursor)
         return json_reply(
             {
                 "matches": found.matches,

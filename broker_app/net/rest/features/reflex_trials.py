@@ -127,8 +127,10 @@ class ReflexTrials:
         browser = self._rest.browser
         if destination.kind == QUEUE:
             search = Search(destination.address, limit, backwards=True, most_bytes=MOST_BYTES)
-            page, _stopped = await browser.search(search, None)
-            rows = _within([(row.message, browser.ids.of(row.message)) for row in page.rows])
+            page, _stopped = await browser.search(
+                search, None, lambda row: (row.message, browser.ids.of(row.message))
+            )
+            rows = _within(page.rows)
             return rows, len(rows) == limit or (len(rows) == len(page.rows) and page.next is None)
         return await _newest_of_history(self._rest.engine_client, self._read, destination.address, limit)
 

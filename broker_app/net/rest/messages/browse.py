@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -47,17 +47,14 @@ READY, UNSETTLED = core_browse.READY, core_browse.UNSETTLED
 _MAX_SCANNED = 50_000
 _MAX_SEARCH_S = 2.0
 #: how many of them, and how long, in one go; then others have their turn
-_RUN = 2_000
+_RUN = 256
 _SLICE_S = 0.005
-#: bytes of bodies that are read at once for a filter
-_READ_BYTES = 1024 * 1024
-#: bodies read from the journal in one go, at first; then as many as the size of the last allows
-_FIRST_RUN = 16
-_MAX_RUN = 256
+
+_Row = TypeVar("_Row")
 
 
 class Shown(NamedTuple):
-    """One message with its body, as far as a page wants it, and the `cursor` behind it."""
+    """One message with its body, and the `cursor` behind it."""
 
     state: str
     attempts: int
@@ -78,11 +75,14 @@ class Search(NamedTuple):
     most_bytes: int = 1 << 62
 
 
-class Page(NamedTuple):
-    rows: list[Shown]
+class Page(NamedTuple, Generic[_Row]):
+    """Rows of messages whose bodies have `size` bytes in all; `next` is the cursor where others follow."""
+
+    rows: list[_Row]
     next: Cursor | None
     approx_total: int
     scanned: int
+    size: int
 
 
 class Browser:
@@ -158,27 +158,27 @@ class Browser:
         self, search: Search, after: Cursor | None, hiding: Hiding | None
     ) -> tuple[list[bytes], dict[str, object]]:
         """The messages of this broker, and the other members of the reply."""
-        page, stopped = await self.search(search, after)
-        rows = [
-            message_json.browsed(
-                row.message if hiding is None else hiding.shown(search.address, row.message),
-                self.ids.of(row.message),
-                row.state,
-                self._limits.max_preview_bytes,
-                self._blocks,
-                row.attempts,
-                row.due_ms,
-                len(row.message.body),
-            )
-            for row in page.rows
-        ]
-        return rows, {
+        page, stopped = await self.search(search, after, partial(self._row, search.address, hiding))
+        return page.rows, {
             "next": cursor_text(page.next, self.ids) if page.next else None,
             "approx_total": page.approx_total,
             "scanned": page.scanned,
             "stopped": stopped,
             "not_shown": self._broker.cluster_usage.others(),
         }
+
+    def _row(self, address: str, hiding: Hiding | None, row: Shown) -> bytes:
+        """A message as a client sees it."""
+        return message_json.browsed(
+            row.message if hiding is None else hiding.shown(address, row.message),
+            self.ids.of(row.message),
+            row.state,
+            self._limits.max_preview_bytes,
+            self._blocks,
+            row.attempts,
+            row.due_ms,
+            len(row.message.body),
+        )
 
     async def _merged(
         self, question: PageQuestion, after: str | None, seen: Callable[[str, Message, bytes], Message | None]
@@ -213,11 +213,13 @@ class Browser:
         search = Search(
             *(question.address, question.limit, question.state, fits, question.backwards), MOST_BYTES
         )
-        page, stopped = await self.search(search, question.after)
+        page, stopped = await self.search(
+            search,
+            question.after,
+            lambda row: merged_pages.row_of(row, self.ids.of(row.message), question.body_bytes),
+        )
         return BrowsedPage(
-            rows=[
-                merged_pages.row_of(row, self.ids.of(row.message), question.body_bytes) for row in page.rows
-            ],
+            rows=page.rows,
             next=page.next,
             total=page.approx_total,
             scanned=page.scanned,
@@ -241,105 +243,90 @@ class Browser:
 
     # ------------------------------------------------------------------ looking (between two batches)
 
-    async def search(self, search: Search, after: Cursor | None) -> tuple[Page, bool]:
+    async def search(
+        self, search: Search, after: Cursor | None, show: Callable[[Shown], _Row]
+    ) -> tuple[Page[_Row], bool]:
         """One page, in as many steps as needed; and True if it ended at the limit of scanned messages or of
-        time."""
+        time. `show` makes its rows; a body that they refer to is not counted by the budget any more."""
         clock = time.monotonic
         ends_s = clock() + _MAX_SEARCH_S
-        page = Page([], after, 0, 0)
-        size = 0
+        page: Page[_Row] = Page([], after, 0, 0, 0)
         while True:
-            left = search._replace(limit=search.limit - len(page.rows))
-            run = await self._engine_client.inspect(partial(self._run, left, page.next))
-            page = Page(page.rows + run.rows, run.next, run.approx_total, page.scanned + run.scanned)
-            size += sum(len(row.message.body) for row in run.rows)
-            full = len(page.rows) >= search.limit or size >= search.most_bytes
+            left = search._replace(
+                limit=search.limit - len(page.rows), most_bytes=search.most_bytes - page.size
+            )
+            read = partial(self._run, left, page.next)
+            async with self._engine_client.read_in_turn(partial(self._stored, left, page.next), read) as run:
+                page = Page(
+                    page.rows + [show(row) for row in run.rows],
+                    run.next,
+                    run.approx_total,
+                    page.scanned + run.scanned,
+                    page.size + run.size,
+                )
+                run.rows.clear()
+            full = len(page.rows) >= search.limit or page.size >= search.most_bytes
             if page.next is None or full:
                 return page, False
             if page.scanned >= _MAX_SCANNED or clock() >= ends_s:
                 return page, True
 
-    def _run(self, search: Search, after: Cursor | None) -> Page:
-        """The part of the page that one step finds."""
-        queue = queue_of(self._broker, search.address)
-        total = queue.depth + queue.unsettled
-        # One more than requested shows whether there is another page.
-        plain = search.fits is None and search.state is None
-        most = search.limit if plain else _RUN
-        if search.state == core_browse.DELAYED:
-            found = core_browse.browse_delayed(self._broker, search.address, after=after, limit=most + 1)
-            total = self._broker.scheduler.delayed(search.address)
-        else:
-            backwards = search.backwards
-            found = (
-                core_browse.browse(
-                    self._broker, queue.address, after=after, limit=most + 1, backwards=backwards
-                )
-                or []
-            )
-        rows, scanned = (
-            (self._with_bodies(queue, found[:most], search.most_bytes), 0)
-            if plain
-            else self._filter(queue, found[:most], search)
-        )
-        scanned = scanned or len(rows)
-        more = scanned and found[scanned - 1] is not found[-1]
-        return Page(rows, found[scanned - 1].cursor if more else None, total, scanned)
+    def _stored(self, search: Search, after: Cursor | None) -> list[int]:
+        """The positions of the messages of the next step that are not in memory."""
+        found, _ = self._following(search, after)
+        return [item.position for item in found if _is_stored(search, item)]
 
-    def _filter(
-        self, queue: Queue, found: Sequence[core_browse.Item], search: Search
-    ) -> tuple[list[Shown], int]:
-        """The matching messages, and the number of messages that were scanned."""
+    def _following(self, search: Search, after: Cursor | None) -> tuple[Sequence[core_browse.Item], bool]:
+        """The messages that one step looks at, and whether others follow."""
+        broker, address = self._broker, queue_of(self._broker, search.address).address
+        plain = search.fits is None and search.state is None
+        count = min(search.limit, _RUN) if plain else _RUN
+        found: Sequence[core_browse.Item] | None
+        if search.state == core_browse.DELAYED:
+            found = core_browse.browse_delayed(broker, address, after=after, limit=count + 1)
+        else:
+            found = core_browse.browse(
+                broker, address, after=after, limit=count + 1, backwards=search.backwards
+            )
+        return (found or [])[:count], len(found or ()) > count
+
+    def _run(self, search: Search, after: Cursor | None, most: int) -> Page[Shown]:
+        """The part of the page that one step finds, in which `most` messages are read."""
         until_s = time.monotonic() + _SLICE_S
+        found, more = self._following(search, after)
+        queue = queue_of(self._broker, search.address)
         rows: list[Shown] = []
-        size = read = scanned = 0
-        run = _FIRST_RUN
-        while scanned < len(found):
-            for item, message in self._loaded(queue, found[scanned : scanned + run], search):
-                scanned += 1
-                if message is None:
-                    continue
-                read += len(message.body)
-                if search.fits is None or search.fits(message, self.ids.of(message)):
-                    rows.append(Shown(item.state, item.attempts, message, item.due_ms, item.cursor))
-                    size += len(message.body)
-                full = len(rows) == search.limit or size >= search.most_bytes
-                if full or time.monotonic() >= until_s:
-                    return rows, scanned
-            run = max(1, min(_MAX_RUN, _READ_BYTES // (read // scanned + 1)))
-        return rows, scanned
+        size = scanned = 0
+        for item, message in self._loaded(queue, found, search, most):
+            scanned += 1
+            if message is not None and (search.fits is None or search.fits(message, self.ids.of(message))):
+                rows.append(Shown(item.state, item.attempts, message, item.due_ms, item.cursor))
+                size += len(message.body)
+            full = len(rows) == search.limit or size >= search.most_bytes
+            if full or time.monotonic() >= until_s:
+                break
+        total = queue.depth + queue.unsettled
+        if search.state == core_browse.DELAYED:
+            total = self._broker.scheduler.delayed(search.address)
+        following = found[scanned - 1].cursor if more or scanned < len(found) else None
+        return Page(rows, following, total, scanned, size)
 
     def _loaded(
-        self, queue: Queue, part: Sequence[core_browse.Item], search: Search
+        self, queue: Queue, found: Sequence[core_browse.Item], search: Search, most: int
     ) -> Iterator[tuple[core_browse.Item, Message | None]]:
-        """Each with its message; None for one that is in another state than is wanted."""
-        fits_state = [search.state is None or item.state == search.state for item in part]
-        outside = [
-            item.position for item, fits in zip(part, fits_state, strict=True) if fits and not item.message
-        ]
-        bodies = iter(load(self._read, queue, outside))
-        for item, fits in zip(part, fits_state, strict=True):
+        """Each with its message, until `most` were read; None for one that is in another state than is
+        wanted."""
+        stored = [number for number, item in enumerate(found) if _is_stored(search, item)]
+        end = stored[most] if most < len(stored) else len(found)
+        bodies = iter(load(self._read, queue, [found[number].position for number in stored[:most]]))
+        for item in found[:end]:
+            fits = search.state is None or item.state == search.state
             yield item, (item.message or next(bodies)) if fits else None
 
-    def _with_bodies(self, queue: Queue, wanted: Sequence[core_browse.Item], most_bytes: int) -> list[Shown]:
-        """The messages with their bodies, paged ones read from the journal; fewer where a page is full
-        of bytes."""
-        rows: list[Shown] = []
-        size = start = 0
-        run = _FIRST_RUN
-        while start < len(wanted):
-            part = wanted[start : start + run]
-            bodies = iter(load(self._read, queue, [item.position for item in part if item.message is None]))
-            for item in part:
-                message = item.message or next(bodies)
-                size += len(message.body)
-                rows.append(Shown(item.state, item.attempts, message, item.due_ms, item.cursor))
-            start += len(part)
-            if size >= most_bytes and start < len(wanted):
-                break
-            average = size // len(rows) + 1
-            run = max(1, min(_MAX_RUN, (most_bytes - size) // average))
-        return rows
+
+def _is_stored(search: Search, item: core_browse.Item) -> bool:
+    """True if a message in the state that is searched for has to be read from the journal."""
+    return item.message is None and (search.state is None or item.state == search.state)
 
 
 def _seen(
