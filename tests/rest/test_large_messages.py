@@ -220,8 +220,30 @@ async def move(large: Large) -> None:
     await job(large, op="move", target="other")
 
 
+async def browse(large: Large) -> None:
+    """Pages of a list, one behind the other."""
+    await pages(large, "limit=100")
+
+
+async def search(large: Large) -> None:
+    """A search through all bodies."""
+    await pages(large, "limit=100&q=nowhere")
+
+
+async def pages(large: Large, query: str) -> None:
+    scanned, after = 0, ""
+    async with large.rest() as rest:
+        while scanned < COUNT:
+            answer = await rest.get(f"/queues/large/messages?{query}{after}")
+            assert answer.status_code == 200, answer.text
+            page = answer.json()
+            scanned += page["scanned"]
+            after = f"&after={page['next']}"
+
+
 PLANES: tuple[Plane, ...] = (
     *(rest_seqs, rest_max, sse, json_seqs, json_deliver, json_held, stomp, stomp_held, export, copy, move),
+    *(browse, search),
 )
 
 
