@@ -11,10 +11,17 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from broker_app.base.states import Family, described
+
 
 def about(description: str) -> Meta:
     """The meaning of a member."""
     return Meta(description=description)
+
+
+def state_of(family: Family) -> Meta:
+    """The values of a state, with what each means."""
+    return Meta(description=described(family), extra_json_schema={"enum": list(family)})
 
 
 def one_of(values: Iterable[str]) -> Meta:

@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from django.db import models
 
+from broker_app.base.states import PIPELINE
 from broker_app.core.destination import MAX_ADDRESS
 
-STARTING, RUNNING, IDLE, STOPPING = "starting", "running", "idle", "stopping"
-DONE, STOPPED, FAILED = "done", "stopped", "failed"
+#: LOST is shown for a run that has not reported for too long; it is not stored
+STARTING, RUNNING, IDLE, STOPPING, DONE, STOPPED, FAILED, LOST = PIPELINE
 #: states of a run that reports; the others are final
 LIVE = (STARTING, RUNNING, IDLE, STOPPING)
 STATES = (*LIVE, DONE, STOPPED, FAILED)

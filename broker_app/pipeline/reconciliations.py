@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from broker_app.base import states
 from broker_app.base.refused import Refused
 from broker_app.pipeline import database, runs
 from broker_app.pipeline.models import Reconciliation
 
-#: states as `mom_pipeline.jobs.reconcile` has them
-STATES: Final = ("ok", "in-flight", "lost", "doubled", "foreign", "expired", "refused", "removed")
+#: as `mom_pipeline.jobs.reconcile` has them
+STATES: Final = tuple(states.RECONCILED)
 #: those that are errors of forwarding
 DIFFERENCES: Final = ("lost", "doubled", "foreign")
 #: messages in a report; the file of the run has all

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from broker_app.base.refused import Refused
 from broker_app.pipeline import database
-from broker_app.pipeline.models import DONE, IDLE, LIVE, STARTING, STOPPED, PipelineRun
+from broker_app.pipeline.models import DONE, IDLE, LIVE, LOST, STARTING, STOPPED, PipelineRun
 from broker_app.telemetry.component_health import PIPELINE, health_of
 from broker_app.telemetry.metrics.families import BATCH_BOUNDS_S, Histogram
 from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
@@ -21,8 +21,6 @@ LEASE_S: Final = 30.0
 #: batches that are kept, for the charts
 MOST_BATCHES: Final = 100
 MOST_RUNS: Final = 1_000
-#: state that is shown for a run that has not reported for too long
-LOST: Final = "lost"
 
 
 def begin(

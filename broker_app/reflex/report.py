@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 
-from broker_app.base.reply_types import Count, Time, about, one_of
+from broker_app.base import states
+from broker_app.base.reply_types import Count, Time, about, one_of, state_of
 from broker_app.base.times import rfc3339
 from broker_app.reflex.chain import Decision, Outcome, ProcessStep, Step, UnusableStep
 from broker_app.reflex.declaration import KINDS, ON_FAILURE, Declaration
@@ -14,13 +15,9 @@ from broker_app.reflex.statistics import DeclarationStatistics
 from broker_app.reflex.subject import MessageSubject, Subject
 from broker_app.telemetry.component_health import REFLEX, Health, health_of
 
-DISABLED, RUNNING, UNUSABLE = "disabled", "running", "unusable"
+RUNNING, _, _, UNUSABLE, DISABLED = states.REFLEX
 #: of reflexes and of libraries
-_State = Annotated[
-    str,
-    one_of((RUNNING, "starting", "failed", UNUSABLE, DISABLED)),
-    about("failed: its library is not called for a while; unusable: see error"),
-]
+_State = Annotated[str, state_of(states.REFLEX)]
 _Milliseconds = Annotated[float | None, about("milliseconds, of the last minute; null: no calls")]
 
 
@@ -85,7 +82,7 @@ class ReflexStep(TypedDict):
     name: str
     library: str
     function: str
-    result: Literal["accepted", "refused", "not asked"]
+    result: Annotated[str, state_of(states.TRIAL)]
     reason: str | None
     failure: Annotated[str | None, about("why the function failed; only operators see it")]
     headers: Annotated[Mapping[str, str | None], about("headers that it set; null: removed")]

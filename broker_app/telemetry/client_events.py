@@ -12,13 +12,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from broker_app.base.reply_types import Facts
+from broker_app.telemetry.events import CLIENT_EVENTS
 
-#: the events
-CONNECTED, SUBSCRIBED, UNSUBSCRIBED, SLOW, RECOVERED, REFUSED, DRAINING, DISCONNECTING, CLOSED = EVENTS = (
-    "connected", "subscribed", "unsubscribed", "slow", "recovered", "refused", "draining", "disconnecting",
-    "closed",
-)  # fmt: skip
-
+CONNECTED, SUBSCRIBED, UNSUBSCRIBED, SLOW, RECOVERED, REFUSED, DRAINING, DISCONNECTING, CLOSED = CLIENT_EVENTS
 #: the reason of a connection that its client ended by DISCONNECT
 LEFT: Final = "the client left"
 #: how long the events of a disconnected client are kept

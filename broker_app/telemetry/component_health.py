@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, NamedTuple
 
-from broker_app.base.reply_types import Facts, about, one_of
+from broker_app.base import states
+from broker_app.base.reply_types import Facts, state_of
 
 Condition = Callable[[Facts], bool]
 
-RUNNING, DEGRADED, STALLED, FAILING, PAUSED, OFF = HEALTH = (
-    "running", "degraded", "stalled", "failing", "paused", "off",
-)  # fmt: skip
+RUNNING, DEGRADED, STALLED, FAILING, PAUSED, OFF = HEALTH = tuple(states.HEALTH)
 #: the same as a member of replies
-Health = Annotated[str, one_of(HEALTH), about("whether it works; `state` is what it does at present")]
+Health = Annotated[str, state_of(states.HEALTH)]
 #: nothing gets on
 BROKEN: Final = (FAILING, STALLED)
 

@@ -1,12 +1,35 @@
-"""The events of the event log and of bridges, by name, with the label that the console translates."""
+"""The events of the event log, of bridges and of clients, by name, with what the console shows of each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker_app.base.marked import mark as _
+from broker_app.base.states import Sign
+
+_INFO, _WARNING, _ERROR = Sign("quiet", "circle"), Sign("warn", "triangle-alert"), Sign("bad", "circle-x")
+
+
+class ClientEventType(NamedTuple):
+    """An event of a client: its label, which the console translates, and its sign."""
+
+    label: str
+    sign: Sign
+
+
+CLIENT_EVENTS: Final[Mapping[str, ClientEventType]] = MappingProxyType({
+    "connected": ClientEventType(_("connected"), _INFO),
+    "subscribed": ClientEventType(_("subscribed"), _INFO),
+    "unsubscribed": ClientEventType(_("unsubscribed"), _INFO),
+    "slow": ClientEventType(_("slow"), _WARNING),
+    "recovered": ClientEventType(_("reads messages again"), _INFO),
+    "refused": ClientEventType(_("refused"), _ERROR),
+    "draining": ClientEventType(_("drained"), _WARNING),
+    "disconnecting": ClientEventType(_("closed by an operator"), _ERROR),
+    "closed": ClientEventType(_("disconnected"), _INFO),
+})  # fmt: skip
 
 EVENTS: Final[Mapping[str, str]] = MappingProxyType({
     "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),

@@ -6,8 +6,8 @@ from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
-from broker_app.base.reply_types import Count, Rate, Seconds, Time, about, one_of
-from broker_app.telemetry.health import STATES
+from broker_app.base import states
+from broker_app.base.reply_types import Count, Rate, Seconds, Time, about, one_of, state_of
 
 
 class NodeFigures(TypedDict):
@@ -84,7 +84,7 @@ class DurationFigures(TypedDict):
 class AllFigures(DestinationFigures):
     """All figures of a destination."""
 
-    state: Annotated[str, one_of(STATES), about("its health")]
+    state: Annotated[str, state_of(states.DESTINATION)]
     fill: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
         about("how much of its limit is used; null without limits"),

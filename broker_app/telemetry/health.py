@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from broker_app.base import states
 from broker_app.core.broker import Broker
 from broker_app.core.destination import is_forwarded
 from broker_app.core.model import Queue
 from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 
-AT_LIMIT, NO_CONSUMER, GROWING, PAUSED, FLOWING, IDLE = STATES = (
-    "at-limit",
-    "no-consumer",
-    "growing",
-    "paused",
-    "flowing",
-    "idle",
-)
+AT_LIMIT, NO_CONSUMER, GROWING, PAUSED, FLOWING, IDLE = STATES = tuple(states.DESTINATION)
 #: the worst first
 RANK = {state: rank for rank, state in enumerate(STATES)}
 #: an operator should look at these

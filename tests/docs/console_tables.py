@@ -6,34 +6,34 @@ what is looked up for a name that the page does not know is the name itself.
 """
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from broker_app.base import states
 from broker_app.core import browse, message
 from broker_app.core.storage import dead_letter_headers
 from broker_app.features.bridge import connection_test
 from broker_app.features.bridge.remote import Remote
-from broker_app.features.callback_broker import callback_messages
-from broker_app.features.jobs import job, plan
+from broker_app.features.jobs import plan
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.policy.policy import ADMINISTER
-from broker_app.net.rest.destinations import subscriptions
 from broker_app.net.rest.messages.envelopes import MAX_EXPIRES_S
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.scheduling_headers import MAX_DELAY_S
 from broker_app.rules.event import METHODS, PROTOCOLS
 from broker_app.rules.facts import FACTS
 from broker_app.telemetry import (
-    client_events,
     component_health,
     destination_stats_feed,
     health,
     system_topics,
 )
-from broker_app.telemetry.alerts import alert, condition
+from broker_app.telemetry.alerts import condition
 from broker_app.telemetry.alerts.conditions import CONDITIONS
+from broker_app.telemetry.events import CLIENT_EVENTS, ClientEventType
 
 FOLDER = Path(__file__).resolve().parents[2] / "frontend" / "src" / "generated"
 
@@ -46,15 +46,11 @@ _TEST = (
     connection_test.SYNC,
     connection_test.TARGET,
 )
-_JOB = (job.WAITING, job.RUNNING, job.DONE, job.CANCELLED, job.STOPPED, job.FAILED)
-_SUBSCRIPTION = (subscriptions.OFFLINE, subscriptions.STALLED, subscriptions.ACTIVE)
-#: those that are gone are not listed
-_PENDING = (
-    callback_messages.WAITING,
-    callback_messages.FETCHING,
-    callback_messages.FETCHED,
-    callback_messages.SETTLING,
-)
+#: families of states that the browser draws
+_SIGNS = (
+    "Health", "DestinationState", "SubscriptionState", "ConnectionState", "AlertState", "Severity",
+    "FlowState", "OriginState", "ServiceActivity", "PendingState", "JobState",
+)  # fmt: skip
 
 
 def files() -> dict[Path, str]:
@@ -64,25 +60,23 @@ def files() -> dict[Path, str]:
         "messages": tuple(_of_messages()),
         "configuration": tuple(_of_configuration()),
         "alerts": tuple(_of_alerts()),
+        **{f"signs/{_dashed(name)}": tuple(_of_signs(name, states.FAMILIES[name][1])) for name in _SIGNS},
+        "signs/client-event-name": tuple(_of_signs("ClientEventName", CLIENT_EVENTS)),
     }
     head = "/** Written by `python -m tests.docs.generated`. */"
     return {FOLDER / f"{name}.ts": "\n\n".join((head, *parts)) + "\n" for name, parts in modules.items()}
 
 
 def _types() -> Iterable[str]:
-    yield _union("DestinationState", health.STATES, "The state of a queue or topic, the worst first.")
+    for name in _SIGNS:
+        subject, family = states.FAMILIES[name]
+        yield _union(name, family, f"The state of one {subject}.")
     yield _union("ConnectionTestStep", _TEST, "A step of the connection test of a bridge.")
-    yield _union("JobState", _JOB, "The state of a job.")
     yield _union("JobOperation", (*plan.PLANNED, plan.IMPORT, plan.UNDO), "The operation of a job.")
     yield _union("PlannedOperation", plan.PLANNED, "Operations with a dry run.")
-    yield _union("SubscriptionState", _SUBSCRIPTION, "The state of a durable or shared subscription.")
-    yield _union("PendingState", _PENDING, "The state of an original at a callback broker.")
     yield _union("AlertCondition", CONDITIONS, "The condition of an alert.")
-    yield _union("AlertState", alert.STATES, "The state of an alert.")
-    yield _union("Severity", condition.SEVERITIES, "The severity of an alert.")
     yield _union("ComponentKind", component_health.TABLE, "The kind of a component whose health is known.")
-    yield _union("Health", component_health.HEALTH, "The health of a component.")
-    yield _union("ClientEventName", client_events.EVENTS, "An event of a client.")
+    yield _union("ClientEventName", CLIENT_EVENTS, "An event of a client.")
     yield _union("Right", (*METHODS, ADMINISTER), "A right on a destination.")
     yield _union("Fact", FACTS, "What conditions of rules may ask for: `/event/<fact>`.")
     yield _union("Method", METHODS.values(), "The values of the fact `method`.")
@@ -143,6 +137,32 @@ def _of_alerts() -> Iterable[str]:
         "/** The sentences of alerts in the language of the page. */\n"
         f"export const ALERT_SENTENCES: Record<AlertCondition, AlertSentences> = {{\n{''.join(rows)}}};"
     )
+
+
+def _of_signs(name: str, family: Mapping[str, states.State | ClientEventType]) -> Iterable[str]:
+    yield (
+        'import { gettext } from "../../gettext.ts";\nimport type { Sign } from "../../view/sign.ts";\n'
+        f'import type {{ {name} }} from "../tables.ts";'
+    )
+    rows = [
+        f"  {_key(key)}: {{ word: gettext({json.dumps(one.label)}), tone: {json.dumps(one.sign.tone)}, "
+        f"icon: {json.dumps(one.sign.icon)} }},\n"
+        for key, one in family.items()
+    ]
+    constant = _dashed(name).replace("-", "_").upper()
+    yield (
+        f"/** The sign of each `{name}`. */\n"
+        f"export const {constant}: Record<{name}, Sign> = {{\n{''.join(rows)}}};"
+    )
+
+
+def _dashed(name: str) -> str:
+    """`DestinationState` as `destination-state`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() else json.dumps(name)
 
 
 def _sentences(one: condition.Condition) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from broker_app import config
+from broker_app.base import states
 from broker_app.features.cluster.configuration import activemq_names
 from broker_app.features.cluster.configuration.imq_names import NAMES, ImqName
 from broker_app.net.policy.destination_settings import GLASSFISH, SETTINGS, Setting
@@ -42,6 +43,16 @@ def unsupported() -> str:
         for row in refused
     ]
     return "\n".join(["| asked for by | what it would be |", "|---|---|", *rows])
+
+
+def state_table() -> str:
+    """Every state of everything that has some."""
+    rows = [
+        f"| {subject if at == 0 else ''} | `{name}` | {state.label} | {state.meaning} |"
+        for subject, family in states.FAMILIES.values()
+        for at, (name, state) in enumerate(family.items())
+    ]
+    return "\n".join(["| of a | state | label | meaning |", "|---|---|---|---|", *rows])
 
 
 def header_table() -> str:
@@ -209,6 +220,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "settings": settings,
         "glassfish": glassfish,
         "headers": header_table,
+        "states": state_table,
         "alerts": alert_conditions,
     },
     PIPELINE: {

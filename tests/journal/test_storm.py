@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 from broker_app.journal import codec
 from broker_app.journal.port import Journal
-from broker_app.journal.shared.private_journal import PrivateState
+from broker_app.journal.shared.private_journal import IN_STEP
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder, Store
 from broker_app.journal.stores.directory.store import FileStore
@@ -210,7 +210,7 @@ class SharedJournalStorm(JournalStorm):
         journal = self.life.journal
         assert isinstance(journal, SharedJournal)
         if journal.private is not None:
-            poll(lambda: journal.private is not None and journal.private.state is PrivateState.IN_STEP)
+            poll(lambda: journal.private is not None and journal.private.state == IN_STEP)
             assert content_of(self.private) == content_of(self.shared)
 
 

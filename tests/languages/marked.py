@@ -20,6 +20,7 @@ LANGUAGES = sorted(path.name for path in LOCALES.iterdir() if path.is_dir())
 Text = str | tuple[str, str]
 
 _PYTHON = (
+    "broker_app/base",
     "broker_app/web",
     "broker_app/telemetry",
     "broker_app/features/callbacks/webhooks",

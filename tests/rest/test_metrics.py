@@ -13,17 +13,16 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from broker_app.base import deadline
+from broker_app.base.states import BRIDGE
 from broker_app.core import commands as c
 from broker_app.core.model import InnerReceiver, Peer
-from broker_app.features.bridge import pipe
-from broker_app.features.bridge import report as bridge_report
 from broker_app.features.callbacks.webhooks.push_totals import BOUNDS_S
 from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
 from broker_app.features.cluster.report import DiscoveryReport, TakeoverTotals
 from broker_app.features.cluster.status import status
 from broker_app.net.policy.policy import Grant
 from broker_app.net.rest.node.mirror_status import ACTIVE, STANDBY
-from broker_app.telemetry.metrics import detailed_metrics, families, node_metrics
+from broker_app.telemetry.metrics import detailed_metrics, families
 from broker_app.telemetry.metrics.families import BATCH_BOUNDS_S, Histogram
 from broker_app.telemetry.metrics.node_metrics import of_cluster, of_mirrors, of_sites
 from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
@@ -149,9 +148,7 @@ async def test_the_journal_and_the_node_are_shown(admin: Rest) -> None:
 async def test_bridges_are_shown_with_their_state(admin: Rest) -> None:
     admin.bridges.known["west"] = report()
     found = await scraped(admin)
-    assert of(found, "mom_bridge_state") == {
-        ("west", state): int(state == "retrying") for state in node_metrics.BRIDGE_STATES
-    }
+    assert of(found, "mom_bridge_state") == {("west", state): int(state == "retrying") for state in BRIDGE}
     assert of(found, "mom_bridge_backlog_messages") == {"west": 5}
     assert of(found, "mom_bridge_sent_total") == {"west": 20}
     assert of(found, "mom_bridge_last_progress_timestamp_seconds") == {"west": 1_750_000_000.5}
@@ -161,17 +158,6 @@ async def test_bridges_are_shown_with_their_state(admin: Rest) -> None:
     detailed = await scraped(admin, DETAILED, family="flow", limit=1)
     assert of(detailed, "mom_bridge_flow_acked_total") == {("west", 'b"\\ills'): 8}
     assert of(detailed, "mom_bridge_flows_left_out") == {(): 1}
-
-
-def test_states_have_the_names_that_they_have_elsewhere() -> None:
-    assert set(node_metrics.BRIDGE_STATES) == {
-        pipe.SUSPENDED, pipe.CONNECTING, pipe.RUNNING, pipe.RETRYING, pipe.FAILED,
-    }  # fmt: skip
-    assert set(detailed_metrics.FLOW_STATES) == {
-        bridge_report.SUSPENDED, bridge_report.STARTING, bridge_report.RUNNING,
-        bridge_report.RETRYING, bridge_report.STALLED, bridge_report.FAILED,
-    }  # fmt: skip
-    assert (node_metrics.ACTIVE, node_metrics.STANDBY) == (ACTIVE, STANDBY)
 
 
 def test_a_lease_and_its_standbys_are_shown() -> None:

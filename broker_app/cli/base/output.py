@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from broker_app.base import durations
+from broker_app.base import durations, states
 
 TABLE, TSV, JSON, YAML, NDJSON, ID = "table", "tsv", "json", "yaml", "ndjson", "id"
 FORMATS = (TABLE, TSV, JSON, YAML, NDJSON, ID)
@@ -24,11 +24,12 @@ _GAP = 2
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 #: columns whose words have a colour, and the colours
 _STATES = frozenset(("state", "health", "severity", "result", "outcome"))
-_TONES = {
-    **dict.fromkeys(("accepted", "active", "flowing", "good", "running"), "green"),
-    **dict.fromkeys(("degraded", "growing", "no-consumer", "retrying", "warn", "warning"), "yellow"),
-    **dict.fromkeys(("at-limit", "critical", "failed", "failing", "refused", "stalled"), "red"),
-    **dict.fromkeys(("acknowledged", "disabled", "idle", "off", "paused", "silenced", "standby"), "dim"),
+_COLOURS = {"good": "green", "quiet": "dim", "warn": "yellow", "bad": "red", "accent": "cyan"}
+#: of a word that several things have as a state, that of the first family
+_STYLES = {
+    name: _COLOURS[state.sign.tone]
+    for _subject, family in reversed(states.FAMILIES.values())
+    for name, state in family.items()
 }
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 
@@ -172,10 +173,10 @@ def _aged(value: Any) -> Any:
 
 
 def _style(column: str, value: Any) -> str:
-    """The colour of a state, by its first word; other columns have none."""
+    """The colour of a state, or of its first word; other columns have none."""
     if column not in _STATES or not isinstance(value, str):
         return ""
-    return _TONES.get(value.partition(" ")[0].rstrip(","), "")
+    return _STYLES.get(value) or _STYLES.get(value.partition(" ")[0].rstrip(","), "")
 
 
 def _yaml(value: Any) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
 from broker_app.base.reply_types import Facts
+from broker_app.base.states import LINK
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.base.prompts import confirm
@@ -15,7 +16,6 @@ from broker_app.cli.cluster import cluster_clients
 from broker_app.cli.cluster.cluster_demo import demo
 from broker_app.cli.cluster.cluster_record import app as record_app
 from broker_app.cli.configuration.versions import is_machine_format
-from broker_app.features.cluster.report import LinkState
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,7 +32,6 @@ for command in (cluster_clients.clients, cluster_clients.lists, cluster_clients.
     app.command()(command)
 app.add_typer(record_app, name="record")
 
-_STATES = get_args(LinkState)
 _BROKERS = (
     "broker", "state", "address", "found_by", "sent_rate", "received_rate", "unsettled", "round_trip_ms",
     "since", "reason",
@@ -86,7 +85,7 @@ def status(ctx: typer.Context) -> None:
 @app.command()
 def links(
     ctx: typer.Context,
-    state: Annotated[str | None, typer.Option(help=f"only links in this state: {', '.join(_STATES)}")] = None,
+    state: Annotated[str | None, typer.Option(help=f"only links in this state: {', '.join(LINK)}")] = None,
     q: Annotated[
         str | None, typer.Option("--filter", help="words of the broker's name, or a pattern")
     ] = None,
@@ -100,8 +99,8 @@ def links(
     `unsettled_here` those of the other broker here; `returned` found no consumer and went back.
     """
     given = invocation.of(ctx)
-    if state is not None and state not in _STATES:
-        raise Failure(USAGE, f"{state!r} is no state of a link", fix=f"use one of {', '.join(_STATES)}")
+    if state is not None and state not in LINK:
+        raise Failure(USAGE, f"{state!r} is no state of a link", fix=f"use one of {', '.join(LINK)}")
     found = given.rest().pages("/cluster/links", state=state, q=q, sort=sort)
     given.output.rows(_LINKS, found, whole=True)
 

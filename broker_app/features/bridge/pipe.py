@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from broker_app.base.states import BRIDGE
 from broker_app.base.task_supervisor import supervised
 from broker_app.engine import Engine
 from broker_app.features.bridge import bridge_errors as errors
@@ -49,8 +50,7 @@ REFUSED_SUBSCRIPTION: Final = "$mom.refused"
 #: the event of each desired state
 _WANTED: Final = dict(zip(DESIRED_STATES, ("resumed", "paused", "draining"), strict=True))
 
-#: the states of a pipe
-SUSPENDED, CONNECTING, RUNNING, RETRYING, FAILED = "suspended", "connecting", "running", "retrying", "failed"
+SUSPENDED, CONNECTING, RUNNING, RETRYING, FAILED = BRIDGE
 
 
 class Attempts:

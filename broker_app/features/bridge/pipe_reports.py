@@ -13,8 +13,6 @@ Delivery = Annotated[
 ]
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
-PIPE_STATES: Final = ("suspended", "connecting", "running", "retrying", "failed")
-FLOW_STATES: Final = ("suspended", "starting", "running", "retrying", "stalled", "failed")
 
 
 class ErrorReport(TypedDict):

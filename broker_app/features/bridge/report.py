@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from broker_app.base.states import FLOW
 from broker_app.core.remote.offset import Offset
 from broker_app.features.bridge import pipe as pipes
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.flow import Flow, Phase
 from broker_app.features.bridge.pipe import Pipe
 from broker_app.features.bridge.pipe_reports import (
-    FLOW_STATES,
     ErrorReport,
     EventReport,
     FlowReport,
@@ -20,7 +20,7 @@ from broker_app.features.bridge.timeline import Event
 from mom_client.storeandforward import Forwarded
 
 #: the states of a flow; those of a pipe are in `pipe`
-SUSPENDED, STARTING, RUNNING, RETRYING, STALLED, FAILED = FLOW_STATES
+SUSPENDED, STARTING, RUNNING, RETRYING, STALLED, FAILED = FLOW
 
 
 def of_pipe(pipe: Pipe) -> PipeReport:

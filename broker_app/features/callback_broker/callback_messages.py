@@ -9,6 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from broker_app.base import states
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope, Message
@@ -17,9 +18,9 @@ from broker_app.core.storage.transfers import UNSETTLED
 from broker_app.engine import Engine
 from mom_client.stomp.encode import encode_headers
 
-#: the original waits at the origin; it is being fetched; it was fetched, and a consumer holds it; it is being
-#: settled at the origin; it is not there any more
-WAITING, FETCHING, FETCHED, SETTLING, GONE = "waiting", "fetching", "fetched", "settling", "gone"
+#: states of an original; one that is GONE is not listed
+WAITING, FETCHING, FETCHED, SETTLING = states.ORIGINAL
+GONE: Final = "gone"
 #: header of a callback message: the id of the original
 ORIGINAL: Final = "mom-original"
 

@@ -6,8 +6,7 @@ from typing import Literal
 
 import msgspec
 
-#: up: messages pass. connecting: not yet reached, or its connection is lost; it is tried again. refused: one
-#: of the two does not want the other, `reason` says why. stopped: the other has reported that it stops.
+#: the types of `base.states`, for the type checker
 LinkState = Literal["up", "connecting", "refused", "stopped"]
 #: how a broker was found, the surest way first. static: this one's settings name it. multicast: it announces
 #: itself. registry: the store of the enhanced cluster has it. broker: it, or another one, has named it
@@ -65,8 +64,6 @@ class AdoptedReport(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
 
 
-#: of a member of an enhanced cluster, as GlassFish MQ calls them. Takeovers are of the member that is
-#: taken over; UNKNOWN: it is suspect
 MemberState = Literal[
     "OPERATING",
     "TAKEOVER_STARTED",

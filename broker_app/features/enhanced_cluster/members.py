@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, cast, get_args
+from typing import Final, NamedTuple, cast
 
+from broker_app.base.states import MEMBER
 from broker_app.features.cluster.report import MemberReport, MemberState
 from broker_app.features.enhanced_cluster.failure_detection import Suspicion
 from broker_app.features.enhanced_cluster.registry import JournalNote, Seen, SeenTakeover
 
 #: a takeover whose taker has not noted it for so long has ended with the taker
 STALE_S: Final = 15.0
-_STATES: Final = frozenset(get_args(MemberState))
 _DOWN: Final = {
     "stopped": "it was shut down; another member serves its messages in a moment",
     "restarting": "it restarts",
@@ -82,5 +82,5 @@ def _own(note: JournalNote, suspicion: Suspicion | None) -> _Shown:
         return _Shown("BROKER_DOWN", _DOWN[note.state])
     if suspicion is not None:
         return _Shown("UNKNOWN", f"suspect: no heart-beat, {suspicion.looks} looks since then")
-    state = note.holder_state if note.holder_state in _STATES else "OPERATING"
+    state = note.holder_state if note.holder_state in MEMBER else "OPERATING"
     return _Shown(cast(MemberState, state), "")

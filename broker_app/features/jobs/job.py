@@ -6,17 +6,11 @@ from typing import Any
 
 import msgspec
 
+from broker_app.base.states import JOB
 from broker_app.features.jobs.plan import MOVE, RETRY
 from broker_app.features.masks.mask import Mask
 
-WAITING, RUNNING, DONE, CANCELLED, STOPPED, FAILED = (
-    "waiting",
-    "running",
-    "done",
-    "cancelled",
-    "stopped",
-    "failed",
-)
+WAITING, RUNNING, DONE, CANCELLED, STOPPED, FAILED = JOB
 OPEN = (WAITING, RUNNING)
 #: the results of its messages
 STATUSES = ("done", "gone", "unsettled", "refused")

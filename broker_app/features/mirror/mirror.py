@@ -305,7 +305,7 @@ class Mirror:
             return None
         return {
             "place": found.place,
-            "state": found.state.value,
+            "state": found.state,
             "pending_frames": found.pending_frames,
             "error": found.error,
         }

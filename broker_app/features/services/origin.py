@@ -8,10 +8,10 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from broker_app.base.refused import Refused
+from broker_app.base.states import ORIGIN
 from broker_app.reflex.registration import Registration
 
-#: states of the connection to an origin
-STATES = CONNECTING, CONNECTED = "connecting", "connected"
+CONNECTING, CONNECTED = ORIGIN
 _WEBSOCKET = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _PATH = "/ws"
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
 from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 
+from broker_app.base.states import PRIVATE_JOURNAL
 from broker_app.journal.copy_mark import NOTE, CopyMark
 from broker_app.journal.errors import JournalError, JournalFailed
 from broker_app.journal.store import (
@@ -31,23 +31,17 @@ log = logging.getLogger(__name__)
 _RUN_FRAMES: Final = 256
 #: bytes of frames that are copied at a time, unless one is larger
 _RUN_BYTES: Final = 4 * 1024 * 1024
+#: its content, compared with the shared one
+COPYING, IN_STEP, FAILED = PRIVATE_JOURNAL
 #: seconds for which the private journal's lease is valid after a kill
 _LEASE_S: Final = 0.0
-
-
-class PrivateState(StrEnum):
-    """The content of the private journal, compared with the shared one."""
-
-    COPYING = "copying"
-    IN_STEP = "in step"
-    FAILED = "failed"
 
 
 class PrivateStatus(NamedTuple):
     """The place of a private journal, its state, the frames that are not copied yet, and what failed."""
 
     place: str
-    state: PrivateState
+    state: str
     pending_frames: int
     error: str
 
@@ -93,7 +87,7 @@ class PrivateJournal:
     """
 
     def __init__(self, shared: Store, private: Store, holder: Holder, grant: Grant) -> None:
-        self._state = PrivateState.COPYING
+        self._state = COPYING
         self._error = ""
         self._shared = shared
         self._private = private
@@ -119,7 +113,7 @@ class PrivateJournal:
     def begin(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Pass on the rows of the shared store; then copy, in a thread, what the private journal lacks."""
         present = self._open()
-        if self._state is PrivateState.FAILED:
+        if self._state == FAILED:
             yield from rows
             return
         for row in rows:
@@ -164,7 +158,7 @@ class PrivateJournal:
         return CopyMark(self._shared.description, self._grant.tag).encode()
 
     def _end(self, error: JournalError) -> None:
-        self._state, self._error = PrivateState.FAILED, str(error)
+        self._state, self._error = FAILED, str(error)
         self._pending.clear()
         log.error("the private journal is not written until this broker starts again: %s", error)
 
@@ -180,9 +174,9 @@ class PrivateJournal:
     def append(self, segment: int, batches: Sequence[LogBatch]) -> None:
         """The shared store has these batches."""
         with self._lock:
-            if self._state is PrivateState.IN_STEP:
+            if self._state == IN_STEP:
                 self._write(lambda: self._private.append_all(segment, batches))
-            elif self._state is PrivateState.COPYING:
+            elif self._state == COPYING:
                 pending = self._pending.setdefault(segment, SegmentRows(is_carry=False))
                 for first_position, count, frame in batches:
                     if not pending.first_positions or pending.first_positions[-1] < first_position:
@@ -191,9 +185,9 @@ class PrivateJournal:
     def carry(self, segment: int, carried: Sequence[Carried], sources: Sequence[int]) -> None:
         """The shared store has a carry segment instead of its sources."""
         with self._lock:
-            if self._state is PrivateState.IN_STEP:
+            if self._state == IN_STEP:
                 self._write(lambda: self._private.carry(segment, carried, sources))
-            elif self._state is PrivateState.COPYING:
+            elif self._state == COPYING:
                 pending = self._pending[segment] = SegmentRows(is_carry=True)
                 for first_position, positions, frame in carried:
                     pending.add(Row(segment, first_position, len(positions), len(frame), positions))
@@ -202,15 +196,15 @@ class PrivateJournal:
     def delete(self, segments: Sequence[int]) -> None:
         """The shared store has deleted segments."""
         with self._lock:
-            if self._state is PrivateState.IN_STEP:
+            if self._state == IN_STEP:
                 self._write(lambda: self._private.delete(segments))
-            elif self._state is PrivateState.COPYING:
+            elif self._state == COPYING:
                 self._forget(segments)
 
     def put_snapshot(self, position: int, parts: Sequence[bytes]) -> None:
         """The shared store has another snapshot."""
         with self._lock:
-            if self._state is PrivateState.IN_STEP:  # else the newest is copied at the end
+            if self._state == IN_STEP:  # else the newest is copied at the end
                 self._write(lambda: self._private.put_snapshot(position, parts))
 
     def _forget(self, segments: Sequence[int]) -> None:
@@ -255,7 +249,7 @@ class PrivateJournal:
         if snapshot is not None:
             self._private.put_snapshot(snapshot[0], [snapshot[1]])
         self._private.drop_note(NOTE)
-        self._state = PrivateState.IN_STEP
+        self._state = IN_STEP
         log.info("the private journal in %s is in step", self._private.description)
 
     def _copy_run(self, segment: int) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-FIRING, ACKNOWLEDGED, SILENCED, ENDED = STATES = ("firing", "acknowledged", "silenced", "ended")
+from broker_app.base import states
+
+FIRING, ACKNOWLEDGED, SILENCED, ENDED = STATES = tuple(states.ALERT)
 #: of states in which something is still wrong
 OPEN: Final = (FIRING, ACKNOWLEDGED, SILENCED)
 

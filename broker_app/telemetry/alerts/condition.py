@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker_app.base import states
 from broker_app.base.reply_types import Facts
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from broker_app.telemetry.alerts.checks import ConditionChecks
     from broker_app.telemetry.alerts.rule import AlertRule
 
-WARNING, CRITICAL = SEVERITIES = ("warning", "critical")
+WARNING, CRITICAL = SEVERITIES = tuple(states.SEVERITY)
 
 
 class Violation(NamedTuple):

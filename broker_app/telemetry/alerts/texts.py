@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
 from broker_app.base import durations
-from broker_app.base.reply_types import Time, about, one_of
+from broker_app.base.reply_types import Time, about, one_of, state_of
+from broker_app.base.states import ALERT, SEVERITY
 from broker_app.base.times import rfc3339
-from broker_app.telemetry.alerts.alert import STATES, Alert
-from broker_app.telemetry.alerts.condition import SEVERITIES
+from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.conditions import CONDITIONS
 
 
@@ -19,9 +19,9 @@ class AlertStatus(TypedDict):
     id: str
     rule: Annotated[str, about("name of the alert rule")]
     condition: Annotated[str, one_of(CONDITIONS)]
-    severity: Annotated[str, one_of(SEVERITIES)]
+    severity: Annotated[str, state_of(SEVERITY)]
     subject: Annotated[str, about("a destination, a bridge, a client, …")]
-    state: Annotated[str, one_of(STATES)]
+    state: Annotated[str, state_of(ALERT)]
     detail: Annotated[str, about("a sentence")]
     value: Annotated[float, about("what was found, in the unit of the condition")]
     threshold: float

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from broker_app.base.reply_types import Facts
+from broker_app.base.states import FLOW
 from broker_app.base.turns import in_turns
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
@@ -22,8 +23,6 @@ LIMIT: Final = 1_000
 MAX_LIMIT: Final = 10_000
 #: characters that the names of the destinations of one reply have; each is in a dozen lines of it
 MAX_CHARACTERS: Final = 512 * 1024
-#: states of a flow, of which one has the value 1
-FLOW_STATES: Final = ("suspended", "starting", "running", "retrying", "stalled", "failed")
 
 #: by name of the family, the figure of a destination
 _OF_DESTINATION: Final = {
@@ -129,7 +128,7 @@ class DetailedMetrics:
         states: dict[Labels, float] = {}
         figures: dict[str, dict[Labels, float]] = {name: {} for name in _OF_FLOW}
         async for bridge, flow in in_turns(chosen):
-            states |= {(bridge, flow["queue"], state): int(flow["state"] == state) for state in FLOW_STATES}
+            states |= {(bridge, flow["queue"], state): int(flow["state"] == state) for state in FLOW}
             for name, figure in _OF_FLOW.items():
                 figures[name][bridge, flow["queue"]] = flow[figure]
         return [

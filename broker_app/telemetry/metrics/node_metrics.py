@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.reply_types import Facts
+from broker_app.base.states import BRIDGE, MIRROR
 from broker_app.core.broker import Broker
 from broker_app.telemetry.alerts.alert import FIRING, Alert
 from broker_app.telemetry.component_health import RUNNING, Component
@@ -18,11 +19,9 @@ from broker_app.telemetry.statistics import Statistics, resident_bytes
 
 #: `reason` of messages that were discarded for another reason than those of dead letters
 OTHER = "OTHER"
-#: states of a bridge, of which one has the value 1
-BRIDGE_STATES = ("suspended", "connecting", "running", "retrying", "failed")
+ACTIVE, STANDBY, *_ = MIRROR
 #: components of one reply
 MAX_COMPONENTS = 1_000
-ACTIVE, STANDBY = "active", "standby"
 
 
 class Connections(Protocol):
@@ -253,11 +252,7 @@ def of_bridges(reports: Sequence[Facts]) -> Collected:
     """The bridges; `reports` are their statuses."""
     yield (
         "mom_bridge_state",
-        {
-            (report["name"], state): int(report["state"] == state)
-            for report in reports
-            for state in dict.fromkeys((*BRIDGE_STATES, report["state"]))
-        },
+        {(report["name"], state): int(report["state"] == state) for report in reports for state in BRIDGE},
     )
     for name, figure in (
         ("mom_bridge_backlog_messages", "backlog"),

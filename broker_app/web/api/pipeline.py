@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.base.states import PIPELINE
 from broker_app.net.http.refusals import invalid
 from broker_app.net.rest.openapi.schemas import BOOLEAN, HEALTH, TEXT, TIME, array_of, object_of
 from broker_app.pipeline import runs, statistics
@@ -31,7 +32,7 @@ _RUN = object_of(
         "job": {"type": "string", "enum": list(JOBS)},
         "run_id": TEXT,
         "host": TEXT,
-        "state": {"type": "string", "enum": [*STATES, runs.LOST]},
+        "state": {"type": "string", "enum": list(PIPELINE)},
         "health": HEALTH,
         "stop_requested": BOOLEAN,
         "started": TIME,

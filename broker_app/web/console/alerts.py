@@ -12,10 +12,10 @@ from django.utils.translation import gettext_lazy as translated
 
 from broker_app.base import durations
 from broker_app.base.refused import Refused
+from broker_app.base.states import SEVERITY
 from broker_app.features.notifications.target import MOST_TARGETS
 from broker_app.features.notifications.target_tests import AT_A_TIME, TIMEOUT_S
 from broker_app.net.operator_audit import TESTED
-from broker_app.telemetry.alerts.condition import SEVERITIES
 from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.web.actions import ChangeResult, audit, version_of
@@ -34,7 +34,6 @@ from broker_app.web.resource_types.alerts import built_in_rules
 _NAMED = 10
 #: seconds for which a test waits for the node, which waits for the targets
 _TEST_S = TIMEOUT_S * MOST_TARGETS / AT_A_TIME + 5
-_SEVERITIES = {"warning": _("warning"), "critical": _("critical")}
 
 
 class AlertRuleForm(ResourceForm):
@@ -59,7 +58,7 @@ class AlertRuleForm(ResourceForm):
         ),
     )
     severity = forms.ChoiceField(
-        label=_("Severity"), choices=[(name, _SEVERITIES[name]) for name in SEVERITIES]
+        label=_("Severity"), choices=[(name, translated(one.label)) for name, one in SEVERITY.items()]
     )
     pattern = forms.CharField(
         label=_("Pattern"),

@@ -8,7 +8,8 @@ import { pageOf } from "../pages.ts";
 import { gettext } from "../gettext.ts";
 import { NONE, duration } from "../view/format.ts";
 import { HEIGHT, STEPS, WIDTH, outline } from "../view/sparkline.ts";
-import { signOfState } from "../view/state.ts";
+import { signIn } from "../view/sign.ts";
+import { DESTINATION_STATE } from "../generated/signs/destination-state.ts";
 import type { Column } from "./columns.ts";
 import type { Kind } from "./address.ts";
 import type { ChangedStats, DestinationStats } from "./stats.ts";
@@ -150,7 +151,7 @@ const CELLS: Record<Column["cellType"], (cell: HTMLElement, column: Column) => D
     return ({ state }) => {
       if (state === shown) return;
       shown = state;
-      const look = signOfState(state);
+      const look = signIn(DESTINATION_STATE, state);
       pill.dataset.tone = look.tone;
       use.setAttribute("href", iconAddress(look.icon));
       drawWord(` ${look.word}`);

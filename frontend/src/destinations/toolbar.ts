@@ -7,7 +7,8 @@ import type { Change } from "../page-address.ts";
 import { pageAddress } from "../services.ts";
 import { count } from "../view/format.ts";
 import { iconView } from "../view/icon.ts";
-import { STATE_SIGNS, signOfState } from "../view/state.ts";
+import { signIn } from "../view/sign.ts";
+import { DESTINATION_STATE } from "../generated/signs/destination-state.ts";
 import type { Kind } from "./address.ts";
 import { columnsOf } from "./columns.ts";
 import { CHOICES_OF_ROWS, ROWS, type Listing } from "./listing.ts";
@@ -69,9 +70,9 @@ function options(choices: Choice[], chosen: string): TemplateResult[] {
 
 /** Any state, the several states of an address, and each one. */
 export function stateChoices(kind: Kind, chosen: string): Choice[] {
-  const words = chosen.split(",").map((state) => signOfState(state as DestinationState).word);
+  const words = chosen.split(",").map((state) => signIn(DESTINATION_STATE, state as DestinationState).word);
   const several: Choice[] = words.length > 1 ? [[chosen, words.join(", ")]] : [];
-  const states = Object.entries(STATE_SIGNS).filter(([state]) => kind === "queue" || (STATES_OF_TOPICS as string[]).includes(state));
+  const states = Object.entries(DESTINATION_STATE).filter(([state]) => kind === "queue" || (STATES_OF_TOPICS as string[]).includes(state));
   return [["", gettext("any state")], ...several, ...states.map(([state, { word }]): Choice => [state, word])];
 }
 

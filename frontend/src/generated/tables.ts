@@ -1,13 +1,40 @@
 /** Written by `python -m tests.docs.generated`. */
 
-/** The state of a queue or topic, the worst first. */
+/** The state of one component, of any kind. */
+export type Health = "running" | "degraded" | "stalled" | "failing" | "paused" | "off";
+
+/** The state of one queue or topic, the worst first. */
 export type DestinationState = "at-limit" | "no-consumer" | "growing" | "paused" | "flowing" | "idle";
+
+/** The state of one durable or shared subscription. */
+export type SubscriptionState = "offline" | "stalled" | "active";
+
+/** The state of one client. */
+export type ConnectionState = "disconnected" | "draining" | "slow" | "congested" | "throttled" | "connected";
+
+/** The state of one alert. */
+export type AlertState = "firing" | "acknowledged" | "silenced" | "ended";
+
+/** The state of one alert that fires. */
+export type Severity = "warning" | "critical";
+
+/** The state of one queue of a bridge. */
+export type FlowState = "suspended" | "starting" | "running" | "retrying" | "stalled" | "failed";
+
+/** The state of one connection to the origin of a service. */
+export type OriginState = "connecting" | "connected";
+
+/** The state of one service. */
+export type ServiceActivity = "active" | "inactive";
+
+/** The state of one message at the origin of a service. */
+export type PendingState = "waiting" | "fetching" | "fetched" | "settling";
+
+/** The state of one job. */
+export type JobState = "waiting" | "running" | "done" | "cancelled" | "stopped" | "failed";
 
 /** A step of the connection test of a bridge. */
 export type ConnectionTestStep = "dns" | "tcp" | "tls" | "websocket" | "login" | "sync-queue" | "target";
-
-/** The state of a job. */
-export type JobState = "waiting" | "running" | "done" | "cancelled" | "stopped" | "failed";
 
 /** The operation of a job. */
 export type JobOperation = "move" | "copy" | "delete" | "retry" | "purge" | "export" | "replay" | "import" | "undo";
@@ -15,26 +42,11 @@ export type JobOperation = "move" | "copy" | "delete" | "retry" | "purge" | "exp
 /** Operations with a dry run. */
 export type PlannedOperation = "move" | "copy" | "delete" | "retry" | "purge" | "export" | "replay";
 
-/** The state of a durable or shared subscription. */
-export type SubscriptionState = "offline" | "stalled" | "active";
-
-/** The state of an original at a callback broker. */
-export type PendingState = "waiting" | "fetching" | "fetched" | "settling";
-
 /** The condition of an alert. */
 export type AlertCondition = "oldest" | "dead-letters" | "no-consumer" | "bridge-stalled" | "store" | "flapping" | "configuration" | "failing" | "degraded" | "link-down" | "link-refused" | "keeper-away" | "takeover" | "suspect" | "discovery";
 
-/** The state of an alert. */
-export type AlertState = "firing" | "acknowledged" | "silenced" | "ended";
-
-/** The severity of an alert. */
-export type Severity = "warning" | "critical";
-
 /** The kind of a component whose health is known. */
 export type ComponentKind = "callback" | "reflex" | "bridge" | "mirror" | "link" | "pipeline" | "store";
-
-/** The health of a component. */
-export type Health = "running" | "degraded" | "stalled" | "failing" | "paused" | "off";
 
 /** An event of a client. */
 export type ClientEventName = "connected" | "subscribed" | "unsubscribed" | "slow" | "recovered" | "refused" | "draining" | "disconnecting" | "closed";

@@ -1,6 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
-import type { ClientEventName } from "../generated/tables.ts";
 import { Polling } from "../live/polling.ts";
 import { request, errorText, read } from "../live/requests.ts";
 import { pageOf, servicesPage } from "../pages.ts";
@@ -11,22 +10,12 @@ import { NONE, bytes, count, duration, rate } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { nameOf as destinationName } from "../view/name.ts";
 import { verdictOfConnection } from "../view/verdict.ts";
-import { signView, unknownSign, type Sign } from "../view/sign.ts";
+import { signIn, signView } from "../view/sign.ts";
+import { CLIENT_EVENT_NAME } from "../generated/signs/client-event-name.ts";
 import { Island } from "./island.ts";
 import { iconView } from "../view/icon.ts";
 
 const EVERY_MS = 2_000;
-const EVENTS: Record<ClientEventName, Sign> = {
-  connected: { word: gettext("connected"), tone: "quiet", icon: "circle" },
-  subscribed: { word: gettext("subscribed"), tone: "quiet", icon: "circle" },
-  unsubscribed: { word: gettext("unsubscribed"), tone: "quiet", icon: "circle" },
-  slow: { word: gettext("slow"), tone: "warn", icon: "triangle-alert" },
-  recovered: { word: gettext("reads messages again"), tone: "quiet", icon: "circle" },
-  refused: { word: gettext("refused"), tone: "bad", icon: "circle-x" },
-  draining: { word: gettext("drained"), tone: "warn", icon: "triangle-alert" },
-  disconnecting: { word: gettext("closed by an operator"), tone: "bad", icon: "circle-x" },
-  closed: { word: gettext("disconnected"), tone: "quiet", icon: "circle" },
-};
 
 interface Answer {
   connection: Connection & { consumers: Consumer[] };
@@ -131,7 +120,7 @@ export class ConnectionPage extends Island {
   #event(event: ClientEvent): TemplateResult {
     return html`<li>
       ${moment(event.at)}
-      ${signView(EVENTS[event.event] ?? unknownSign(event.event))}
+      ${signView(signIn(CLIENT_EVENT_NAME, event.event))}
       ${event.code ? html`<span class="tag">${event.code}</span>` : nothing} ${event.detail}
       ${event.by ? html`<span class="quiet">${gettext("by {whom}", { whom: event.by })}</span>` : nothing}
       ${event.times > 1 ? html`<span class="tag">${ngettext("{count} time", "{count} times", event.times)}</span>` : nothing}

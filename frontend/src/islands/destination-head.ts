@@ -11,7 +11,8 @@ import { begin, plan } from "../messages/requests.ts";
 import { pageOf } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
-import { signOfState } from "../view/state.ts";
+import { signIn } from "../view/sign.ts";
+import { DESTINATION_STATE } from "../generated/signs/destination-state.ts";
 import { verdictOfDestination } from "../view/verdict.ts";
 import { count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
@@ -70,15 +71,9 @@ export class DestinationHead extends Island {
   // ------------------------------------------------------------------ how it stands
 
   #pill(facts: Facts): TemplateResult {
-    const { tone, icon, word } = this.#condition(facts);
+    const { tone, icon, word } =
+      facts.paused === "none" ? signIn(DESTINATION_STATE, facts.state) : { ...DESTINATION_STATE.paused, word: gettext("paused: {who}", { who: facts.paused }) };
     return html`<span class="pill" data-tone=${tone}>${iconView(icon)} ${word}</span>`;
-  }
-
-  #condition(facts: Facts): { tone: string; icon: string; word: string } {
-    if (facts.paused !== "none") {
-      return { tone: "warn", icon: "circle-pause", word: gettext("paused: {who}", { who: facts.paused }) };
-    }
-    return signOfState(facts.state);
   }
 
   #ofQueue(facts: Facts): TemplateResult {

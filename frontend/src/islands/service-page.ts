@@ -8,7 +8,8 @@ import { NONE, count, fullTime } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { polled } from "../view/polled.ts";
 import { activityOf, linkOf, serviceActions, type Service } from "../view/service.ts";
-import { signView, unknownSign, type Sign } from "../view/sign.ts";
+import { signIn, signView } from "../view/sign.ts";
+import { PENDING_STATE } from "../generated/signs/pending-state.ts";
 import { Island } from "./island.ts";
 
 const EVERY_MS = 2_000;
@@ -26,13 +27,6 @@ interface Answer {
   /** The messages that wait at its origin, or are held; none without an origin. */
   pending: Pending[];
 }
-
-const STATES: Record<PendingState, Sign> = {
-  waiting: { tone: "quiet", icon: "circle", word: gettext("waiting") },
-  fetching: { tone: "quiet", icon: "loader", word: gettext("being fetched") },
-  fetched: { tone: "good", icon: "circle-check", word: gettext("held by a consumer") },
-  settling: { tone: "good", icon: "loader", word: gettext("being settled") },
-};
 
 /** One service: properties, messages that wait for it, and actions. */
 export class ServicePage extends Island {
@@ -135,7 +129,7 @@ function atOrigin(pending: Pending[]): TemplateResult {
               return html`<tr data-row=${id}>
                 <th scope="row"><code>${id}</code></th>
                 <td data-label=${gettext("number")} class="num">${count(seq)}</td>
-                <td data-label=${gettext("state")}>${signView(STATES[state] ?? unknownSign(state))}</td>
+                <td data-label=${gettext("state")}>${signView(signIn(PENDING_STATE, state))}</td>
               </tr>`;
             })}
           </tbody>

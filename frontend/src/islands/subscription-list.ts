@@ -11,7 +11,8 @@ import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { openBulkDialog } from "../messages/actions.ts";
-import { signView, unknownSign, type Sign } from "../view/sign.ts";
+import { signIn, signView } from "../view/sign.ts";
+import { SUBSCRIPTION_STATE } from "../generated/signs/subscription-state.ts";
 import { Island } from "./island.ts";
 import "./consumer-list.ts";
 
@@ -32,11 +33,6 @@ interface Subscription {
 }
 
 const READ_EVERY_MS = 3_000;
-const STATE_SIGNS: Record<SubscriptionState, Sign> = {
-  offline: { tone: "warn", icon: "triangle-alert", word: gettext("offline") },
-  stalled: { tone: "warn", icon: "triangle-alert", word: gettext("stalled") },
-  active: { tone: "good", icon: "circle-check", word: gettext("active") },
-};
 
 /** Durable and shared subscriptions of a topic, connected subscribers, and retained messages. */
 export class SubscriptionList extends Island {
@@ -125,7 +121,7 @@ export class SubscriptionList extends Island {
         ${one.name} ${kinds.map((kind) => html`<span class="tag">${kind}</span> `)}
         <span class="quiet">${gettext("of {owner}", { owner: one.owner })}</span>
       </th>
-      <td data-label=${gettext("state")}>${signView(STATE_SIGNS[one.state] ?? unknownSign(one.state))}</td>
+      <td data-label=${gettext("state")}>${signView(signIn(SUBSCRIPTION_STATE, one.state))}</td>
       <td data-label=${gettext("filter")}>${one.topic}${one.selector === null ? nothing : html` <code>${one.selector}</code>`}</td>
       <td class="num" data-label=${gettext("backlog")}>${count(one.backlog)}</td>
       <td class="num" data-label=${gettext("lag")}>${count(one.lag)} · ${one.lag ? duration(one.lag_s) : NONE}</td>

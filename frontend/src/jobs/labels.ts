@@ -4,27 +4,14 @@ import type { JobOperation } from "../generated/tables.ts";
 import type { Job } from "../messages/requests.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { duration } from "../view/format.ts";
-import type { Sign } from "../view/sign.ts";
+import { signIn, type Sign } from "../view/sign.ts";
+import { JOB_STATE } from "../generated/signs/job-state.ts";
+import { SEVERITY } from "../generated/signs/severity.ts";
 
 export const isOpen = ({ state }: Pick<Job, "state">): boolean => state === "waiting" || state === "running";
 
 export function signOfJob({ state, refused }: Pick<Job, "state" | "refused">): Sign {
-  switch (state) {
-    case "waiting":
-      return { word: gettext("waiting"), tone: "quiet", icon: "circle-dashed" };
-    case "running":
-      return { word: gettext("running"), tone: "accent", icon: "loader" };
-    case "done":
-      return refused > 0
-        ? { word: gettext("done, some refused"), tone: "warn", icon: "triangle-alert" }
-        : { word: gettext("done"), tone: "good", icon: "circle-check" };
-    case "cancelled":
-      return { word: gettext("cancelled"), tone: "quiet", icon: "circle-off" };
-    case "stopped":
-      return { word: gettext("stopped by errors"), tone: "bad", icon: "octagon-alert" };
-    case "failed":
-      return { word: gettext("failed"), tone: "bad", icon: "circle-x" };
-  }
+  return state === "done" && refused > 0 ? { ...SEVERITY.warning, word: gettext("done, some refused") } : signIn(JOB_STATE, state);
 }
 
 /** "Retry 400 messages": what a job does, or did. */

@@ -1,7 +1,8 @@
 /** Alerts that have a cause in common: one condition, and one family of destinations or kind of component. */
 
 import { gettext, ngettext } from "../gettext.ts";
-import { HEALTH, KINDS, type Alert } from "./alert.ts";
+import { HEALTH } from "../generated/signs/health.ts";
+import { KINDS, type Alert } from "./alert.ts";
 import type { ComponentKind, Health } from "../generated/tables.ts";
 
 export interface AlertGroup {
@@ -45,7 +46,7 @@ export function sentenceOfGroup({ alerts }: AlertGroup): string {
     case "failing":
     case "degraded": {
       const kind = first!.subject.split("/")[0] as ComponentKind;
-      const health = HEALTH[String(first!.facts.health) as Health] ?? first!.condition;
+      const health = HEALTH[String(first!.facts.health) as Health]?.word ?? first!.condition;
       return gettext("{kind}: {count} {health}", { kind: KINDS[kind] ?? kind, count: number, health });
     }
     default:

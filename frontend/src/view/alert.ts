@@ -1,11 +1,15 @@
 /** Alerts of the REST API, as sentences and signs. */
 
-import type { AlertCondition, AlertState, ComponentKind, Health, Severity } from "../generated/tables.ts";
+import type { AlertCondition, AlertState, ComponentKind, FlowState, Health, Severity } from "../generated/tables.ts";
 import { ALERT_SENTENCES, type AlertSentences } from "../generated/alerts.ts";
 import { filled, gettext, ngettext } from "../gettext.ts";
 import { count, duration } from "./format.ts";
 import { bareName } from "./name.ts";
-import type { Sign } from "./sign.ts";
+import { signIn, type Sign } from "./sign.ts";
+import { ALERT_STATE } from "../generated/signs/alert-state.ts";
+import { FLOW_STATE } from "../generated/signs/flow-state.ts";
+import { HEALTH } from "../generated/signs/health.ts";
+import { SEVERITY } from "../generated/signs/severity.ts";
 
 export interface Alert {
   id: string;
@@ -30,12 +34,7 @@ export interface Alert {
 
 /** The sign of an alert's state. */
 export function signOf({ state, severity }: Alert): Sign {
-  if (state === "ended") return { tone: "good", icon: "circle-check", word: gettext("ended") };
-  if (state === "silenced") return { tone: "quiet", icon: "bell-off", word: gettext("silenced") };
-  if (state === "acknowledged") return { tone: "quiet", icon: "user", word: gettext("acknowledged") };
-  return severity === "critical"
-    ? { tone: "bad", icon: "octagon-alert", word: gettext("critical") }
-    : { tone: "warn", icon: "triangle-alert", word: gettext("warning") };
+  return state === "firing" ? signIn(SEVERITY, severity) : signIn(ALERT_STATE, state);
 }
 
 export const KINDS: Record<ComponentKind, string> = {
@@ -46,14 +45,6 @@ export const KINDS: Record<ComponentKind, string> = {
   link: gettext("Link"),
   pipeline: gettext("Pipeline"),
   store: gettext("Store"),
-};
-export const HEALTH: Record<Health, string> = {
-  running: gettext("running"),
-  degraded: gettext("degraded"),
-  stalled: gettext("stalled"),
-  failing: gettext("failing"),
-  paused: gettext("paused"),
-  off: gettext("off"),
 };
 
 /** The sentence of an alert in the language of the page; the broker's English text for unknown conditions. */
@@ -68,7 +59,7 @@ export function sentenceOf({ condition, subject, value, facts, detail }: Alert):
     percent: value,
     span: duration(value),
     waiting: ngettext("{count} message waits", "{count} messages wait", value),
-    health: HEALTH[String(facts.health) as Health] ?? String(facts.health),
+    health: signIn(HEALTH, String(facts.health) as Health).word,
     state: stateOf(facts),
     taker: String(facts.taker ?? ""),
   });
@@ -77,6 +68,6 @@ export function sentenceOf({ condition, subject, value, facts, detail }: Alert):
 }
 
 function stateOf({ state, error }: Record<string, unknown>): string {
-  const word = { failed: gettext("failed"), retrying: gettext("retrying") }[String(state)] ?? gettext("stalled");
+  const { word } = signIn(FLOW_STATE, String(state ?? "stalled") as FlowState);
   return error ? `${word} (${String(error)})` : word;
 }

@@ -4,6 +4,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import type { ClientEventName } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 import type { Sign } from "./sign.ts";
+import { CONNECTION_STATE } from "../generated/signs/connection-state.ts";
 
 export interface Connection {
   id: string;
@@ -67,12 +68,8 @@ export interface ClientEvent {
 
 /** The state of a client. */
 export function signOfConnection(connection: Connection): Sign {
-  if (connection.closed_at !== null) return { tone: "quiet", icon: "circle", word: gettext("disconnected") };
-  if (connection.draining) return { tone: "warn", icon: "loader", word: gettext("draining") };
-  if (connection.slow) return { tone: "warn", icon: "triangle-alert", word: gettext("slow") };
-  if (connection.congested) return { tone: "warn", icon: "triangle-alert", word: gettext("not reading") };
-  if (connection.throttled) return { tone: "warn", icon: "circle-pause", word: gettext("throttled") };
-  return { tone: "good", icon: "circle-check", word: gettext("connected") };
+  if (connection.closed_at !== null) return CONNECTION_STATE.disconnected;
+  return CONNECTION_STATE[(["draining", "slow", "congested", "throttled"] as const).find((state) => connection[state]) ?? "connected"];
 }
 
 /** The name of a client: its client-id, else its user. */

@@ -5,12 +5,15 @@ import { confirmAction } from "../confirm-dialog.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { errorText, request } from "../live/requests.ts";
 import { showToast } from "../toasts.ts";
-import { signView } from "./sign.ts";
+import { signIn, signView } from "./sign.ts";
+import type { OriginState } from "../generated/tables.ts";
+import { ORIGIN_STATE } from "../generated/signs/origin-state.ts";
+import { SERVICE_ACTIVITY } from "../generated/signs/service-activity.ts";
 
 /** The remote broker of a service at a callback broker. */
 export interface ServiceOrigin {
   url: string;
-  state: string;
+  state: OriginState;
   error: string | null;
 }
 
@@ -33,18 +36,12 @@ export interface Service {
 
 /** Whether a service is active: icon, word and colour. */
 export function activityOf({ active }: Service): TemplateResult {
-  return active
-    ? signView({ tone: "good", icon: "circle-check", word: gettext("active") })
-    : signView({ tone: "quiet", icon: "circle", word: gettext("inactive") });
+  return signView(SERVICE_ACTIVITY[active ? "active" : "inactive"]);
 }
 
 /** The state of the connection to an origin: icon, word and colour. */
 export function linkOf({ state, error }: ServiceOrigin): TemplateResult {
-  return html`${
-    state === "connected"
-      ? signView({ tone: "good", icon: "circle-check", word: gettext("connected") })
-      : signView({ tone: "warn", icon: "triangle-alert", word: gettext("connecting") })
-  }
+  return html`${signView(signIn(ORIGIN_STATE, state))}
   ${error ? html`<p class="quiet">${error}</p>` : nothing}`;
 }
 

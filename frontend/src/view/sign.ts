@@ -11,9 +11,9 @@ export interface Sign {
   icon: string;
 }
 
-/** The sign of a name that the page does not know: a page may be older than the broker. */
-export function unknownSign(word: string): Sign {
-  return { word, tone: "quiet", icon: "circle" };
+/** The sign of a state; of one that the page does not know, its name: a page may be older than the broker. */
+export function signIn<State extends string>(signs: Record<State, Sign>, state: State): Sign {
+  return signs[state] ?? { word: state, tone: "quiet", icon: "circle" };
 }
 
 export function signView({ word, tone, icon }: Sign): TemplateResult {

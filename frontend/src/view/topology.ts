@@ -5,7 +5,8 @@ import { consolePage, queuesPage } from "../pages.ts";
 import type { Health } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { count, duration, rate } from "./format.ts";
-import { unknownSign, type Sign, type Tone } from "./sign.ts";
+import { signIn, type Sign, type Tone } from "./sign.ts";
+import { HEALTH } from "../generated/signs/health.ts";
 
 export interface BridgeStatus {
   name: string;
@@ -60,18 +61,8 @@ export interface Drawing {
 const MAX_BRIDGES = 8;
 const MAX_SENDERS = 4;
 
-/** The badges of `web/console/base/health.py`. */
-const HEALTH: Record<Health, Sign> = {
-  running: { tone: "good", icon: "circle-check", word: gettext("running") },
-  degraded: { tone: "warn", icon: "triangle-alert", word: gettext("degraded") },
-  stalled: { tone: "bad", icon: "hourglass", word: gettext("stalled") },
-  failing: { tone: "bad", icon: "circle-x", word: gettext("failing") },
-  paused: { tone: "quiet", icon: "circle-pause", word: gettext("paused") },
-  off: { tone: "quiet", icon: "circle-off", word: gettext("off") },
-};
-
 export function signOfBridge({ health }: BridgeStatus): Sign {
-  return HEALTH[health] ?? unknownSign(health);
+  return signIn(HEALTH, health);
 }
 
 /** Whether a bridge needs attention: those come first. */

@@ -10,7 +10,9 @@ from __future__ import annotations
 import random
 from typing import Final
 
-CLOSED, OPEN, HALF_OPEN = STATES = ("closed", "open", "half-open")
+from broker_app.base.states import BREAKER
+
+CLOSED, OPEN, HALF_OPEN = BREAKER
 
 #: failures in a row that open it
 FAILURES: Final = 5

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypedDict
 
-from broker_app.base.reply_types import Count, HttpStatus, Seconds, Time, about, one_of
+from broker_app.base import states
+from broker_app.base.reply_types import Count, HttpStatus, Seconds, Time, about, one_of, state_of
 from broker_app.base.times import of_ms, rfc3339
 from broker_app.core.broker import Broker
 from broker_app.core.destination import DURABLE_PREFIX
 from broker_app.features.callbacks.webhooks.breaker import HALF_OPEN, OPEN
-from broker_app.features.callbacks.webhooks.breaker import STATES as BREAKER_STATES
 from broker_app.features.callbacks.webhooks.callback import DESIRED_STATES, MODES, Callback
 from broker_app.features.callbacks.webhooks.host import PAUSES, Host
 from broker_app.features.callbacks.webhooks.push_log import LoggedPush
 from broker_app.features.callbacks.webhooks.push_totals import Durations, PushTotals
 from broker_app.features.callbacks.webhooks.sender import Attempt
 from broker_app.features.callbacks.webhooks.verdict import ACCEPTED, OUTCOMES
-from broker_app.features.callbacks.webhooks.webhook import STATES, Webhook
+from broker_app.features.callbacks.webhooks.webhook import Webhook
 
 #: headers of a test that are not shown
 _HIDDEN: Final = ("authorization", "webhook-signature")
@@ -30,7 +30,7 @@ class Push(TypedDict):
     at: Time
     id: Annotated[str, about("of the message or the notification, as in webhook-id")]
     attempt: Annotated[Count, about("1 for the first")]
-    outcome: Annotated[str, one_of(OUTCOMES)]
+    outcome: Annotated[str, state_of(states.PUSH)]
     status: HttpStatus
     seconds: Seconds
     detail: Annotated[str, about("why it was not accepted")]
@@ -40,7 +40,7 @@ class Breaker(TypedDict):
     """The breaker that stops pushes to a host; an owner has one for each."""
 
     host: Annotated[str, about("host and port")]
-    state: Annotated[str, one_of(BREAKER_STATES)]
+    state: Annotated[str, state_of(states.BREAKER)]
     pause: Annotated[
         str,
         one_of(("", *PAUSES)),
@@ -61,7 +61,7 @@ class CallbackReport(TypedDict):
     url: str
     mode: Annotated[str, one_of(MODES)]
     desired: Annotated[str, one_of(DESIRED_STATES)]
-    state: Annotated[str, one_of(STATES)]
+    state: Annotated[str, state_of(states.CALLBACK)]
     reason: Annotated[str, about("why it does not run")]
     breaker: Breaker
     pending: Annotated[Count, about("messages that wait, those in flight too")]
@@ -109,7 +109,7 @@ class CallbackTest(TypedDict):
     """A signed sample that was sent, and the answer, if there is one."""
 
     ok: Annotated[bool, about("whether the receiver accepted it")]
-    outcome: Annotated[str, one_of(OUTCOMES)]
+    outcome: Annotated[str, state_of(states.PUSH)]
     detail: str
     seconds: Seconds
     request: SampleRequest

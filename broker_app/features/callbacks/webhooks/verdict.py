@@ -7,6 +7,7 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
+from broker_app.base.states import PUSH
 from broker_app.features.callbacks.webhooks.host import (
     ALIVE,
     BROKEN,
@@ -19,9 +20,7 @@ from broker_app.peers.http_client import exchange
 from broker_app.peers.http_client.exchange import Answer, Unanswered
 
 #: outcomes of pushes, by which they are counted
-ACCEPTED, ENDED, DELAYED, REFUSED, FAILED, TIMED_OUT, UNREACHABLE, FORBIDDEN, UNSENT = OUTCOMES = (
-    "accepted", "ended", "delayed", "refused", "failed", "timed-out", "unreachable", "forbidden", "unsent",
-)  # fmt: skip
+ACCEPTED, ENDED, DELAYED, REFUSED, FAILED, TIMED_OUT, UNREACHABLE, FORBIDDEN, UNSENT = OUTCOMES = tuple(PUSH)
 #: outcomes that are no attempts: the message is delivered again as it was
 NO_ATTEMPTS: Final = (ENDED, UNSENT)
 #: seconds for which a host is left alone when no worker sends requests

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 from broker_app.base.refused import Refused
+from broker_app.base.states import CALLBACK
 from broker_app.base.task_supervisor import supervised
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
@@ -38,10 +39,7 @@ from broker_app.features.callbacks.webhooks.state_file import StateFile
 from broker_app.features.callbacks.webhooks.verdict import retry_delay_s
 from broker_app.peers.http_client.exchange import Poster
 
-#: the states of a callback
-STATES = PAUSED_STATE, SUSPENDED, VERIFYING, UNVERIFIED, RUNNING, ENDED, FAILED = (
-    "paused", "suspended", "verifying", "unverified", "running", "ended", "failed",
-)  # fmt: skip
+PAUSED_STATE, SUSPENDED, VERIFYING, UNVERIFIED, RUNNING, ENDED, FAILED = CALLBACK
 #: seconds between attempts: to pass the challenge (first, longest), and to subscribe again
 _CHALLENGE_S: Final = (5.0, 600.0)
 _SUBSCRIBE_S: Final = 10.0

@@ -13,8 +13,6 @@ import msgspec
 Stays = Literal[
     "", "no-list", "priority", "transaction", "deliveries", "asked", "declined", "no-address", "not-needed"
 ]
-#: running: clients are being asked. done: all have gone. incomplete: some had not in time. replaced: another
-#: rebalancing has begun
 RebalancingState = Literal["running", "done", "incomplete", "replaced"]
 
 

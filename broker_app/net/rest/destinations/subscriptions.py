@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker_app.base.refused import Refused
+from broker_app.base.states import SUBSCRIPTION
 from broker_app.core import commands as c
 from broker_app.core import views
 from broker_app.core.broker import Broker
@@ -19,8 +20,7 @@ from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.rules.event import BROWSE, RECEIVE
 
-#: without a consumer, with one, or with one whose credit is used up
-OFFLINE, ACTIVE, STALLED = "offline", "active", "stalled"
+OFFLINE, STALLED, ACTIVE = SUBSCRIPTION
 
 
 class Subscriptions:

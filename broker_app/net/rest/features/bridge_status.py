@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NotRequired, TypedDict
 
-from broker_app.base.reply_types import Count, Rate, Seconds, Time, about, one_of
+from broker_app.base import states
+from broker_app.base.reply_types import Count, Rate, Seconds, Time, about, one_of, state_of
 from broker_app.base.times import of_ms, rfc3339
 from broker_app.features.bridge.pipe_reports import (
     AT_LEAST_ONCE,
     EXACTLY_ONCE,
-    FLOW_STATES,
-    PIPE_STATES,
     Counts,
     Delivery,
     ErrorReport,
@@ -52,7 +51,7 @@ class Flow(Sums):
 
     queue: Annotated[str, about("of the remote broker")]
     source: Annotated[str, about("address of the queue here")]
-    state: Annotated[str, one_of(FLOW_STATES)]
+    state: Annotated[str, state_of(states.FLOW)]
     paused: bool
     error: Annotated[BridgeError | None, about("the last one, until something is accepted")]
     progress_at: Annotated[Time | None, about("when something was accepted last")]
@@ -66,7 +65,7 @@ class BridgeStatus(Sums):
     address: Annotated[str, about("of the remote broker, without credentials")]
     desired: Annotated[str, one_of(DESIRED_STATES)]
     drained: Annotated[bool, about("it is draining and nothing is left")]
-    state: Annotated[str, one_of(PIPE_STATES)]
+    state: Annotated[str, state_of(states.BRIDGE)]
     health: Health
     error: BridgeError | None
     attempts: Annotated[Count, about("failed attempts since the last connection")]

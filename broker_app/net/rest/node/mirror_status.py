@@ -6,26 +6,19 @@ from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
-from broker_app.base.reply_types import Count, Seconds, Time, about, one_of
-from broker_app.journal.shared.private_journal import PrivateState
+from broker_app.base import states
+from broker_app.base.reply_types import Count, Seconds, Time, about, state_of
 from broker_app.telemetry.component_health import Health
 from broker_app.telemetry.lag_samples import KEPT, STEP_S
 
-#: of brokers that share a journal
-STATES = ACTIVE, STANDBY, STOPPED, UNREACHABLE = "active", "standby", "stopped", "unreachable"
+ACTIVE, STANDBY, STOPPED, UNREACHABLE = states.MIRROR
 #: reasons of takeovers
-CAUSES = STARTED, FORMER_STOPPED, EXPIRED, SWITCHOVER, FORCED = (
-    "started",
-    "stopped",
-    "lease-expired",
-    "switchover",
-    "forced",
-)
+STARTED, FORMER_STOPPED, EXPIRED, SWITCHOVER, FORCED = states.TAKEOVER_CAUSE
 #: how the configuration reaches the other brokers
-CARRIED = SEALED, READABLE, DATABASE = "sealed", "readable in the store", "in a shared database"
+SEALED, READABLE, DATABASE = states.CONFIGURATION_COPY
 
 _Role = Annotated[int, about("1 of a main, -1 of a mirror")]
-_State = Annotated[str, one_of(STATES)]
+_State = Annotated[str, state_of(states.MIRROR)]
 _Uris = Annotated[list[str], about("what clients connect to")]
 
 
@@ -59,7 +52,7 @@ class PrivateJournalStatus(TypedDict):
     """The copy of the journal in files of this broker."""
 
     place: str
-    state: Annotated[str, one_of(state.value for state in PrivateState)]
+    state: Annotated[str, state_of(states.PRIVATE_JOURNAL)]
     pending_frames: Annotated[Count, about("batches that are not copied yet")]
     error: Annotated[str, about("why it is not written; else empty")]
 
@@ -108,7 +101,7 @@ class Takeover(TypedDict):
     at: Time
     at_s: Seconds
     epoch: Count
-    cause: Annotated[str, one_of(CAUSES)]
+    cause: Annotated[str, state_of(states.TAKEOVER_CAUSE)]
     broker: str
     role: int
     former: Annotated[str, about("the former holder; empty if there was none")]
@@ -143,7 +136,7 @@ class Mirrors(TypedDict):
     ]
     configuration: Annotated[
         str,
-        one_of(CARRIED),
+        state_of(states.CONFIGURATION_COPY),
         about(
             "how users, rules and bridges reach the other brokers; where they are `readable in the store`, "
             "each reader of it is an administrator: set MOM_SECRET_KEY_FILE"

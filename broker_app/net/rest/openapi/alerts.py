@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.base.states import ALERT
 from broker_app.features.notifications.target import LONGEST, MOST_TARGETS
 from broker_app.features.notifications.target_tests import TargetTest
 from broker_app.net.rest.node.alerts import MAX_REASON, MAX_SILENT_S
@@ -18,7 +19,6 @@ from broker_app.net.rest.openapi.schemas import (
     request_of,
     whole,
 )
-from broker_app.telemetry.alerts.alert import STATES
 from broker_app.telemetry.alerts.texts import AlertStatus
 
 _REASON: Json = {"type": "string", "maxLength": MAX_REASON, "default": ""}
@@ -60,7 +60,7 @@ PATHS: Json = {
             parameters=[
                 parameter("limit", whole(1, 500, 100), "most alerts of a page"),
                 AFTER,
-                parameter("state", TEXT, f"only of these: {', '.join(STATES)}, separated by commas"),
+                parameter("state", TEXT, f"only of these: {', '.join(ALERT)}, separated by commas"),
             ],
         ),
     },

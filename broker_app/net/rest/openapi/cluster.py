@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import get_args
 
+from broker_app.base import states
 from broker_app.features.cluster.record.change_record import KINDS
 from broker_app.features.cluster.record.keeper import KeeperResult
-from broker_app.features.cluster.report import FoundBy, LinkState, MemberState, TakeoverResult
+from broker_app.features.cluster.report import FoundBy, TakeoverResult
 from broker_app.net.rest.node.mirrors import MAX_REASON
 from broker_app.net.rest.openapi.operations import (
     AFTER,
@@ -30,18 +31,14 @@ from broker_app.net.rest.openapi.schemas import (
     array_of,
     object_of,
     ref,
+    state_of,
     whole,
 )
 
-_STATE: Json = {
-    "enum": list(get_args(LinkState)),
-    "description": "up: messages pass. connecting: it is tried again and again. refused: one of the two does "
-    "not want the other. stopped: the other broker has reported that it stops",
-}
 _LINK: Json = {
     "broker": {**TEXT, "description": "name of the other broker"},
     "address": {**TEXT, "description": "HOST:PORT of its cluster listener"},
-    "state": _STATE,
+    "state": state_of(states.LINK),
     "found_by": {
         "enum": list(get_args(FoundBy)),
         "description": "static: the settings name it. multicast: it announces itself. registry: the store "
@@ -68,10 +65,7 @@ _LINK: Json = {
 _MEMBER: Json = {
     "broker": TEXT,
     "address": {**TEXT, "description": "HOST:PORT of its cluster listener; empty if it is taken over"},
-    "state": {
-        "enum": list(get_args(MemberState)),
-        "description": "takeovers are of the member that is taken over; UNKNOWN: it is suspect",
-    },
+    "state": state_of(states.MEMBER),
     "messages": {**COUNT, "description": "stored in its journal"},
     "taken_by": {**TEXT, "description": "the broker that takes over, or serves its journal; else empty"},
     "seen_s": {**SECONDS, "description": "since the last heart-beat"},
@@ -254,7 +248,7 @@ PATHS: Json = {
                 *_PAGE,
                 parameter("sort", TEXT, "such as -sent_rate"),
                 parameter("q", TEXT, "words of the broker's name, or a pattern"),
-                parameter("state", _STATE, "only links in this state"),
+                parameter("state", state_of(states.LINK), "only links in this state"),
             ],
         ),
     },

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from broker_app.features.cluster.clients.client_reports import RebalancingState, Stays
+from broker_app.base.states import REBALANCING
+from broker_app.features.cluster.clients.client_reports import Stays
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     json_body,
@@ -24,6 +25,7 @@ from broker_app.net.rest.openapi.schemas import (
     array_of,
     object_of,
     ref,
+    state_of,
     whole,
 )
 
@@ -33,11 +35,6 @@ _STAYS: Json = {
     "priority: it prefers this broker. transaction, deliveries: it has some to settle, and goes when it has "
     "done that in time. asked: it was asked already. declined: it was asked, and has stayed. no-address: no "
     "broker that takes clients has an address for its transport. not-needed: as many as should go are others",
-}
-_STATE: Json = {
-    "enum": list(get_args(RebalancingState)),
-    "description": "running: clients are being asked. done: all have gone. incomplete: some had not in time. "
-    "replaced: another rebalancing has begun",
 }
 
 SCHEMAS: Json = {
@@ -101,7 +98,7 @@ SCHEMAS: Json = {
             "planned": {**COUNTS, "description": "clients that were to go to each broker"},
             "moved": {**COUNTS, "description": "clients that went there"},
             "declined": {**COUNT, "description": "clients that were asked, and stayed"},
-            "state": _STATE,
+            "state": state_of(REBALANCING),
             "ended": OPTIONAL_TIME,
         }
     ),

@@ -30,7 +30,8 @@ from broker_app.net.rest.openapi.schemas import (
     whole,
 )
 from broker_app.net.stomp.connections import MAX_DRAIN_S
-from broker_app.telemetry.client_events import EVENTS, FLAP_S
+from broker_app.telemetry.client_events import FLAP_S
+from broker_app.telemetry.events import CLIENT_EVENTS
 from broker_app.telemetry.figures import ConsumerFigures
 
 _CONSUMER_FACTS: Json = of_types(ConsumerFigures)["ConsumerFigures"]["properties"]
@@ -104,7 +105,7 @@ _EVENT = object_of(
     {
         "at": TIME,
         "first_at": {**TIME, "description": "of the first one, where it happened several times in a row"},
-        "event": {"enum": list(EVENTS)},
+        "event": {"enum": list(CLIENT_EVENTS)},
         "code": {**TEXT, "description": "the problem of a refusal"},
         "detail": TEXT,
         "by": {**TEXT, "description": "the rule that refused it, or the operator"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from broker_app.base import states
 from broker_app.core.policy import PAUSES, SCOPED_LIMITS, SCOPES
 from broker_app.net.policy.destination_settings import SETTINGS
 from broker_app.net.policy.policy import ADMINISTER
@@ -33,11 +34,11 @@ from broker_app.net.rest.openapi.schemas import (
     array_of,
     object_of,
     ref,
+    state_of,
     whole,
 )
 from broker_app.net.rest.openapi.settings import setting_schema
 from broker_app.rules.event import METHODS
-from broker_app.telemetry.health import STATES
 from broker_app.telemetry.trend import STEP_S, STEPS
 
 _PAUSED: Json = {"enum": list(PAUSES), "description": "who is held back"}
@@ -142,7 +143,7 @@ _USAGE: Json = {
 }
 _BRANCH: Json = {
     "depth": {**COUNT, "description": "messages that wait there, or below it together"},
-    "state": {"enum": list(STATES), "description": "its own, or the worst below it"},
+    "state": {**STATE, "description": "its own, or the worst below it"},
     "needs_attention": {**BOOLEAN, "description": "whether it needs attention"},
 }
 _SUBSCRIPTION = in_path("name", "name of the subscription", {"type": "string", "minLength": 1})
@@ -152,7 +153,7 @@ _LISTING = [
     parameter("sort", TEXT, "members to sort by, separated by commas; `-` before one: descending"),
     parameter("fields", TEXT, "members of the rows, separated by commas"),
     parameter("q", TEXT, "words that the name has, or a pattern with `*`; case does not matter"),
-    parameter("state", TEXT, f"one of these, separated by commas: {', '.join(STATES)}"),
+    parameter("state", TEXT, f"one of these, separated by commas: {', '.join(states.DESTINATION)}"),
     parameter("consumed", BOOLEAN, "whether it has consumers"),
     parameter("declared", BOOLEAN, "whether it has settings of its own"),
 ]
@@ -169,7 +170,7 @@ SCHEMAS: Json = {
             "shared": BOOLEAN,
             "selector": {"type": ["string", "null"]},
             "owner": TEXT,
-            "state": {"enum": ["offline", "active", "stalled"]},
+            "state": state_of(states.SUBSCRIPTION),
             **dict.fromkeys(
                 "consumers backlog unsettled lag published delivered acknowledged expired dead".split(),
                 COUNT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.base.states import JOB
 from broker_app.features.jobs.plan import IMPORT, PLANNED, UNDO
 from broker_app.net.rest.openapi.operations import (
     AFTER,
@@ -31,6 +32,7 @@ from broker_app.net.rest.openapi.schemas import (
     array_of,
     object_of,
     ref,
+    state_of,
     whole,
 )
 
@@ -38,7 +40,7 @@ _JOB = object_of(
     {
         "id": TEXT,
         "op": {"enum": [*PLANNED, IMPORT, UNDO]},
-        "state": {"enum": ["waiting", "running", "done", "cancelled", "stopped", "failed"]},
+        "state": state_of(JOB),
         "source": OPTIONAL_TEXT,
         "target": OPTIONAL_TEXT,
         "filter": {},

@@ -7,10 +7,8 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from broker_app.base import units
+from broker_app.base import states, units
 from broker_app.core.selectors.compiler import MAX_LENGTH as MAX_SELECTOR
-from broker_app.telemetry import component_health
-from broker_app.telemetry.health import STATES
 
 Json = dict[str, Any]
 
@@ -76,6 +74,11 @@ def whole(least: int, most: int, default: int | None = None) -> Json:
     return {**number(least, most, default), "type": "integer"}
 
 
+def state_of(family: states.Family) -> Json:
+    """The values of a state, with what each means."""
+    return {"enum": list(family), "description": states.described(family)}
+
+
 def or_null(schema: Json) -> Json:
     """The same, or null."""
     if "enum" in schema:
@@ -118,13 +121,10 @@ PAGING: Json = {
     "next": {"type": ["string", "null"], "description": "`after` of the next page"},
     "approx_total": COUNT,
 }
-HEALTH: Json = {
-    "enum": list(component_health.HEALTH),
-    "description": "whether it works: running only if it does; `state` is what it does at present",
-}
+HEALTH: Json = state_of(states.HEALTH)
 OPTIONAL_TIME: Json = {**TIME, "type": ["string", "null"]}
 COUNTS: Json = {"type": "object", "additionalProperties": COUNT}
-STATE: Json = {"enum": list(STATES), "description": "its health"}
+STATE: Json = state_of(states.DESTINATION)
 #: how full a queue is, and when it will be
 FULLNESS: Json = {
     "fill": {

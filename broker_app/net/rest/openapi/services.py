@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from broker_app.base.states import ORIGIN
 from broker_app.core.destination import MAX_NAME
-from broker_app.features.services.origin import STATES
 from broker_app.features.services.profiles import DEFAULT_COPIES, MOST_COPIES
 from broker_app.net.rest.connections.services import DEFAULT_LEASE_S, LEAST_LEASE_S, MOST_EVENTS, MOST_LEASE_S
 from broker_app.net.rest.openapi.operations import (
@@ -29,6 +29,7 @@ from broker_app.net.rest.openapi.schemas import (
     object_of,
     ref,
     request_of,
+    state_of,
     whole,
 )
 
@@ -138,7 +139,7 @@ SCHEMAS: Json = {
                 object_of(
                     {
                         "url": {**TEXT, "description": "its address, or that of its mirror, tried last"},
-                        "state": {"enum": list(STATES)},
+                        "state": state_of(ORIGIN),
                         "error": {**OPTIONAL_TEXT, "description": "why there is no connection"},
                         "login": {**TEXT, "description": "token where services log in with one"},
                         "services": {**COUNT, "description": "registered there"},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.base import durations
+from broker_app.base import durations, states
 from broker_app.base.refused import Refused
 from broker_app.features.bridge.remote import DRAINING, PAUSED
 from broker_app.net.rest.features.bridge_status import (
@@ -18,7 +18,7 @@ from broker_app.net.rest.features.bridge_status import (
     Flow,
     ForwardingStatus,
 )
-from broker_app.web.console.base.health import State, health_badge
+from broker_app.web.console.base.badges import badge, health_badge
 from broker_app.web.console.base.labels import label_of_event
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.console.forwarding.verdicts import verdict_of_bridge
@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
 
-#: states that say more than the health of a bridge
-_STATES: Final = {"suspended": _("idle"), "connecting": _("connecting"), "retrying": _("retrying")}
-#: states of a flow that is not paused
-_FLOWS: Final = {
-    "running": State(_("running"), "circle-check", "good"),
-    "starting": State(_("starting"), "circle", "quiet"),
-    "suspended": State(_("suspended"), "circle-pause", "quiet"),
-    "retrying": State(_("retrying"), "triangle-alert", "warn"),
-    "stalled": State(_("stalled"), "hourglass", "bad"),
-    "failed": State(_("failed"), "circle-x", "bad"),
-}
-_PAUSED_FLOW: Final = State(_("paused"), "circle-pause", "quiet")
 #: labels of a flow's counts; the first is the sum of the others
 COUNTS: Final = {
     "sent": _("sent"),
@@ -80,7 +68,7 @@ def shown_bridge(row: BridgeStatus) -> Shown:
     is_paused = row["desired"] == PAUSED
     return {
         **row,
-        "state": health_badge(row, {} if is_paused else _STATES),
+        "state": health_badge(row, states.BRIDGE),
         "verdict": verdict_of_bridge(row),
         "is_paused": is_paused,
         "is_draining": row["desired"] == DRAINING,
@@ -102,7 +90,7 @@ def shown_flow(flow: Flow) -> Shown:
     rest = sum(count for _label, count in counts[1:])
     return {
         **flow,
-        "state": _PAUSED_FLOW if flow["paused"] else _FLOWS[flow["state"]],
+        "state": badge(states.HEALTH["paused"] if flow["paused"] else states.FLOW[flow["state"]]),
         **_spans(flow),
         "counts": counts,
         "adds_up": flow["sent"] == rest,

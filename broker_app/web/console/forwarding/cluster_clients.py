@@ -7,24 +7,18 @@ from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
 
+from broker_app.base.states import REBALANCING
 from broker_app.features.cluster.clients.client_reports import (
     ListsReport,
     RebalanceReport,
     Rebalancing,
-    RebalancingState,
     Stays,
 )
-from broker_app.web.console.base.health import State
+from broker_app.web.console.base.badges import badge
 from broker_app.web.console.base.shown import Shown
 
 #: rows of each history
 _SHOWN: Final = 10
-_STATES: Final[dict[RebalancingState, State]] = {
-    "running": State(_("running"), "○", "quiet"),
-    "done": State(_("done"), "●", "good"),
-    "incomplete": State(_("incomplete"), "▲", "warn"),
-    "replaced": State(_("replaced by the next"), "‖", "quiet"),
-}
 #: reasons to stay
 _WORDS: Final[dict[Stays, Any]] = {
     "no-list": _("take no list"),
@@ -68,7 +62,7 @@ def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
 def _past(one: Rebalancing) -> Shown:
     return {
         "began": _time(one.began),
-        "state": _STATES[one.state],
+        "state": badge(REBALANCING[one.state]),
         "cause": one.cause,
         "planned": sum(one.planned.values()),
         "moved": sum(one.moved.values()),

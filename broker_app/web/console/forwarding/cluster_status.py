@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.base import durations
+from broker_app.base import durations, states
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
 from broker_app.core.destination import QUEUE, TOPIC
@@ -18,11 +18,10 @@ from broker_app.features.cluster.report import (
     FoundBy,
     InterestReport,
     LinkReport,
-    LinkState,
 )
 from broker_app.features.cluster.status import status_of_link
 from broker_app.telemetry.system_topics import WILDCARDS
-from broker_app.web.console.base.health import State
+from broker_app.web.console.base.badges import Badge, badge
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
@@ -30,29 +29,12 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
 NO_NODE: Final = _("This process only serves the console and does not know the cluster of the broker.")
-HERE: Final = State(_("this broker"), "circle", "quiet")
-#: states of links
-STATES: Final[dict[LinkState, State]] = {
-    "up": State(_("up"), "circle-check", "good"),
-    "connecting": State(_("connecting"), "triangle-alert", "warn"),
-    "refused": State(_("refused"), "circle-x", "bad"),
-    "stopped": State(_("stopped"), "circle-pause", "quiet"),
-}
-
-
 #: how brokers were found
 FOUND: Final[dict[FoundBy, StrPromise]] = {
     "static": _("named in the settings"),
     "multicast": _("found by multicast"),
     "registry": _("found in the registry"),
     "broker": _("named by a broker"),
-}
-#: of states of members; those of takeovers and suspicions are warnings
-_TONES: Final = {
-    "OPERATING": "good",
-    "TAKEOVER_FAILED": "bad",
-    "BROKER_DOWN": "quiet",
-    "SHUTDOWN_STARTED": "quiet",
 }
 _SHOWN_TAKEOVERS: Final = 20
 
@@ -77,9 +59,9 @@ def clients_of(request: HttpRequest) -> tuple[ListsReport, RebalanceReport] | No
         return None
 
 
-def state_of(link: LinkReport) -> State:
+def state_of(link: LinkReport) -> Badge:
     """The state of a link with its sign."""
-    return STATES[link.state]
+    return badge(states.LINK[link.state])
 
 
 def shown(report: ClusterReport) -> Shown:
@@ -108,7 +90,7 @@ def shown(report: ClusterReport) -> Shown:
 def _enhanced(report: EnhancedReport) -> Shown:
     """The members with their states, and the newest takeovers."""
     members = [
-        {"one": member, "tone": _TONES.get(member.state, "warn"), "ago": durations.in_words(member.seen_s)}
+        {"one": member, "state": badge(states.MEMBER[member.state]), "ago": durations.in_words(member.seen_s)}
         for member in report.members
     ]
     takeovers = [

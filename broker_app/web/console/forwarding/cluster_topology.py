@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from broker_app.base.states import HERE
 from broker_app.features.cluster.report import ClusterReport, LinkReport
-from broker_app.web.console.base.health import State
-from broker_app.web.console.forwarding.cluster_status import HERE, state_of
+from broker_app.web.console.base.badges import Badge, badge
+from broker_app.web.console.forwarding.cluster_status import state_of
 
 WIDTH, HEIGHT = 156, 44
 _GAP_X, _GAP_Y, _MARGIN = 190, 16, 3
@@ -23,7 +24,7 @@ class Vertex(NamedTuple):
 
     name: str
     short: str
-    state: State
+    state: Badge
     detail: str
     x: int
     y: int
@@ -67,7 +68,7 @@ def draw(report: ClusterReport) -> Drawing:
     height = rows * (HEIGHT + _GAP_Y) - _GAP_Y + 2 * _MARGIN
     own_x = _MARGIN if on_right == len(links) else _MARGIN + WIDTH + _GAP_X
     own_y = (height - HEIGHT) // 2
-    here = Vertex(report.broker, _short(report.broker), HERE, "", own_x, own_y, is_here=True)
+    here = Vertex(report.broker, _short(report.broker), badge(HERE), "", own_x, own_y, is_here=True)
     vertices, edges = [here], []
     for side, column in ((1, links[:on_right]), (-1, links[on_right:])):
         top = (height - len(column) * (HEIGHT + _GAP_Y) + _GAP_Y) // 2

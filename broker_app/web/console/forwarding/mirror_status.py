@@ -8,28 +8,21 @@ from typing import TYPE_CHECKING, Final
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.base import durations
+from broker_app.base import durations, states
 from broker_app.base.refused import Refused
-from broker_app.journal.shared.private_journal import PrivateState
+from broker_app.base.states import BEHIND
 from broker_app.net.rest.node.mirror_status import (
     ACTIVE,
-    DATABASE,
-    EXPIRED,
     FORCED,
-    FORMER_STOPPED,
     READABLE,
-    SEALED,
     STANDBY,
     STARTED,
-    STOPPED,
-    SWITCHOVER,
-    UNREACHABLE,
     MirrorBroker,
     Mirrors,
     PrivateJournalStatus,
     Takeover,
 )
-from broker_app.web.console.base.health import State, health_badge
+from broker_app.web.console.base.badges import badge, health_badge
 from broker_app.web.console.base.lag_chart import lag_chart
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
@@ -38,34 +31,6 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
 NO_NODE: Final = _("This process only serves the console and does not know the mirrors of the broker.")
-#: states of brokers that share a journal
-STATES: Final = {
-    ACTIVE: State(_("active"), "circle-check", "good"),
-    STANDBY: State(_("standby"), "circle", "quiet"),
-    STOPPED: State(_("stopped"), "circle-off", "quiet"),
-    UNREACHABLE: State(_("not reachable"), "circle-x", "bad"),
-}
-_BEHIND: Final = State(_("standby, behind"), "triangle-alert", "warn")
-#: states of the private journal
-PRIVATE_STATES: Final = {
-    PrivateState.COPYING: State(_("being copied"), "triangle-alert", "warn"),
-    PrivateState.IN_STEP: State(_("in step"), "circle-check", "good"),
-    PrivateState.FAILED: State(_("not written"), "circle-x", "bad"),
-}
-#: how the configuration reaches the other brokers
-CONFIGURATIONS: Final = {
-    SEALED: State(_("sealed"), "circle-check", "good"),
-    READABLE: State(_("readable in the store"), "triangle-alert", "warn"),
-    DATABASE: State(_("in a shared database"), "circle", "quiet"),
-}
-#: reasons of takeovers
-CAUSES: Final = {
-    STARTED: State(_("started"), "circle", "quiet"),
-    FORMER_STOPPED: State(_("clean stop"), "circle", "quiet"),
-    SWITCHOVER: State(_("switch-over"), "circle-check", "good"),
-    EXPIRED: State(_("lease expired"), "triangle-alert", "warn"),
-    FORCED: State(_("forced"), "circle-x", "bad"),
-}
 
 
 def status_of(request: HttpRequest) -> tuple[Mirrors | None, StrPromise | str]:
@@ -89,7 +54,7 @@ def shown(status: Mirrors) -> Shown:
     latest = takeovers[0] if takeovers and lease and takeovers[0]["epoch"] == lease["epoch"] else None
     return {
         **status,
-        "state": health_badge(status, {ACTIVE: _("active")}),
+        "state": health_badge(status, states.MIRROR),
         "brokers": brokers,
         "lag_chart": lag_chart({one["id"]: one["lags"] for one in status["brokers"] if one["lags"]}),
         "standbys": [one for one in brokers if one["is_standby"]],
@@ -98,7 +63,7 @@ def shown(status: Mirrors) -> Shown:
         "epoch": lease["epoch"] if lease else None,
         "lease_left": durations.in_words(lease["left_s"]) if lease else "",
         "renewed": durations.in_words(status["lease_s"] - lease["left_s"]) if lease else "",
-        "configuration": CONFIGURATIONS[status["configuration"]],
+        "configuration": badge(states.CONFIGURATION_COPY[status["configuration"]]),
         "is_readable": status["configuration"] == READABLE,
         "private": _private(status["private_journal"]),
         "pause_left": durations.in_words(status["pause"]["left_s"]) if status["pause"] else "",
@@ -111,10 +76,10 @@ def shown(status: Mirrors) -> Shown:
 
 def _broker(broker: MirrorBroker, own_id: str) -> Shown:
     is_standby = broker["state"] == STANDBY
-    state = _BEHIND if is_standby and not broker["in_step"] else STATES[broker["state"]]
+    is_behind = is_standby and not broker["in_step"]
     return {
         **broker,
-        "state": state,
+        "state": badge(BEHIND if is_behind else states.MIRROR[broker["state"]]),
         "is_standby": is_standby,
         "is_active": broker["state"] == ACTIVE,
         "is_this": broker["id"] == own_id,
@@ -124,14 +89,14 @@ def _broker(broker: MirrorBroker, own_id: str) -> Shown:
 
 
 def _private(found: PrivateJournalStatus | None) -> Shown | None:
-    return None if found is None else {**found, "state": PRIVATE_STATES[PrivateState(found["state"])]}
+    return None if found is None else {**found, "state": badge(states.PRIVATE_JOURNAL[found["state"]])}
 
 
 def _takeover(takeover: Takeover) -> Shown:
     return {
         **takeover,
         "time": datetime.fromisoformat(takeover["at"]),
-        "why": CAUSES[takeover["cause"]],
+        "why": badge(states.TAKEOVER_CAUSE[takeover["cause"]]),
         "took": f"{takeover['took_s']:.2f} s",
         "has_former": takeover["cause"] != STARTED and bool(takeover["former"]),
     }

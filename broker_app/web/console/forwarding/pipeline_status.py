@@ -13,39 +13,19 @@ from typing import TYPE_CHECKING, Final
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from broker_app.base import durations
+from broker_app.base import durations, states
 from broker_app.base.refused import Refused
 from broker_app.net.rest.journal.cursor_status import Cursor
-from broker_app.pipeline import reconciliations, runs
-from broker_app.pipeline.models import DONE, IDLE, RUNNING, STARTING, STOPPED, STOPPING, PipelineRun
+from broker_app.pipeline import runs
+from broker_app.pipeline.models import IDLE, RUNNING, STARTING, STOPPING, PipelineRun
 from broker_app.telemetry.lag_samples import STEP_S
-from broker_app.web.console.base.health import health_badge
+from broker_app.web.console.base.badges import Badge, badge, health_badge
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
-#: states that say more than the health
-_STATES: Final = {
-    STARTING: gettext_lazy("starting"),
-    IDLE: gettext_lazy("waiting for messages"),
-    STOPPING: gettext_lazy("stopping"),
-    DONE: gettext_lazy("done"),
-    STOPPED: gettext_lazy("stopped"),
-    runs.LOST: gettext_lazy("no longer reports"),
-}
-#: states of reconciliation
-MESSAGES: Final = {
-    "ok": gettext_lazy("arrived once"),
-    "in-flight": gettext_lazy("in flight"),
-    "lost": gettext_lazy("lost"),
-    "doubled": gettext_lazy("doubled"),
-    "foreign": gettext_lazy("unknown at the sender"),
-    "expired": gettext_lazy("expired"),
-    "refused": gettext_lazy("refused"),
-    "removed": gettext_lazy("removed"),
-}
 NO_NODE: Final = gettext_lazy("This process only serves the console: the lag is what jobs reported last.")
 _LIVE: Final = (STARTING, RUNNING, IDLE)
 
@@ -111,7 +91,7 @@ def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None
     lag_s = facts["lag_s"]
     return {
         **facts,
-        "state": health_badge(facts, _STATES),
+        "state": health_badge(facts, states.PIPELINE),
         "may_stop": facts["state"] in _LIVE and not facts["stop_requested"],
         "has_ended": facts["state"] not in (*_LIVE, STOPPING),
         "rows": whole(facts["rows"]),
@@ -135,12 +115,12 @@ def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None
     }
 
 
-def _counts(counts: Mapping[str, int] | None) -> list[tuple[StrPromise, str, bool]]:
-    """States that messages are in: the label, their number, and whether that is an error."""
+def _counts(counts: Mapping[str, int] | None) -> list[tuple[Badge, str]]:
+    """The states that messages are in, and how many are in each."""
     return [
-        (MESSAGES[state], whole(counts[state]), state in reconciliations.DIFFERENCES)
-        for state in reconciliations.STATES
-        if counts and counts.get(state)
+        (badge(state), whole(counts[name]))
+        for name, state in states.RECONCILED.items()
+        if counts and counts.get(name)
     ]
 
 

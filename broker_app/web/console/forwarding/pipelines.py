@@ -15,13 +15,14 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from broker_app.base.refused import Refused
+from broker_app.base.states import RECONCILED
 from broker_app.net.http.replies import NDJSON
 from broker_app.pipeline import reconciliations, runs
 from broker_app.pipeline.models import PipelineRun, Reconciliation
+from broker_app.web.console.base.badges import badge
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.lag_chart import lag_chart
 from broker_app.web.console.forwarding.pipeline_status import (
-    MESSAGES,
     Cursors,
     chart,
     in_list,
@@ -121,4 +122,4 @@ def _batch(batch: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _message(row: Mapping[str, Any]) -> dict[str, object]:
-    return {**row, "label": MESSAGES[row["state"]], "is_error": row["state"] in reconciliations.DIFFERENCES}
+    return {**row, "state": badge(RECONCILED[row["state"]])}

@@ -10,25 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from broker_app.base import states
 from broker_app.base.refused import Refused
 from broker_app.reflex.declaration import ARRIVAL, CHANNEL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
 from broker_app.reflex.report import ReflexLibrary, ReflexStatus, ReflexStatusList, ReflexTrial
 from broker_app.reflex.stored_trials import StoredTrial
-from broker_app.web.console.base.health import State, health_badge
+from broker_app.web.console.base.badges import badge, health_badge
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
-#: states that say more than the health
-_STATES: Final = {"starting": _("starting"), "disabled": _("disabled"), "unusable": _("unusable")}
-#: states of the process of a library
-_LIBRARIES: Final = {
-    "running": State(_("running"), "circle-check", "good"),
-    "starting": State(_("starting"), "circle", "quiet"),
-    "failed": State(_("failed"), "circle-x", "bad"),
-}
 KINDS: Final[Mapping[str, StrPromise]] = {
     ARRIVAL: _("arrival"),
     DELIVERY: _("delivery"),
@@ -39,17 +32,6 @@ KINDS: Final[Mapping[str, StrPromise]] = {
 }
 #: kinds of which a message can be tried
 TRIED: Final = (ARRIVAL, DELIVERY)
-_RESULTS: Final = {
-    "accepted": State(_("accepted"), "circle-check", "good"),
-    "refused": State(_("refused"), "circle-x", "bad"),
-    "not asked": State(_("not asked"), "circle", "quiet"),
-}
-#: results of a trial with stored messages
-_TRIED_STATES: Final = {
-    "refused": State(_("refused"), "circle-x", "bad"),
-    "changed": State(_("changed"), "triangle-alert", "warn"),
-    "kept": State(_("unchanged"), "circle-check", "good"),
-}
 _LIMITS: Final = {
     "time": _("It ended before the other messages were tried: it took too long."),
     "bytes": _("It ended before the other messages were tried: their bodies are too large."),
@@ -78,7 +60,7 @@ def shown_reflex(row: ReflexStatus) -> Shown:
     return {
         **row,
         "kind": KINDS[row["kind"]],
-        "state": health_badge(row, _STATES),
+        "state": health_badge(row, states.REFLEX),
         "options": shown_options(row["options"]),
         "p50": _ms(row["p50_ms"]),
         "p99": _ms(row["p99_ms"]),
@@ -88,19 +70,23 @@ def shown_reflex(row: ReflexStatus) -> Shown:
 
 def shown_library(row: ReflexLibrary) -> Shown:
     """A library for a template."""
-    return {**row, "state": _LIBRARIES[row["state"]]}
+    return {**row, "state": badge(states.REFLEX[row["state"]])}
 
 
 def shown_trial(trial: ReflexTrial) -> Shown:
     """A trial for a template."""
-    steps = [{**step, "state": _RESULTS[step["result"]]} for step in trial["steps"]]
-    return {**trial, "steps": steps, "state": _RESULTS["accepted" if trial["accepted"] else "refused"]}
+    steps = [{**step, "state": badge(states.TRIAL[step["result"]])} for step in trial["steps"]]
+    return {
+        **trial,
+        "steps": steps,
+        "state": badge(states.TRIAL["accepted" if trial["accepted"] else "refused"]),
+    }
 
 
 def shown_stored(trial: StoredTrial) -> Shown:
     """A trial with stored messages for a template."""
     rows = [
-        {**row, "state": _TRIED_STATES[result], "at": datetime.fromisoformat(row["time"])}
+        {**row, "state": badge(states.STORED_TRIAL[result]), "at": datetime.fromisoformat(row["time"])}
         for result, first in (
             ("refused", trial["first"]["refused"]),
             ("changed", trial["first"]["changed"]),

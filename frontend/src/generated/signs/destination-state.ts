@@ -1,8 +1,11 @@
-import type { DestinationState } from "../generated/tables.ts";
-import { gettext } from "../gettext.ts";
-import { unknownSign, type Sign } from "./sign.ts";
+/** Written by `python -m tests.docs.generated`. */
 
-export const STATE_SIGNS: Record<DestinationState, Sign> = {
+import { gettext } from "../../gettext.ts";
+import type { Sign } from "../../view/sign.ts";
+import type { DestinationState } from "../tables.ts";
+
+/** The sign of each `DestinationState`. */
+export const DESTINATION_STATE: Record<DestinationState, Sign> = {
   "at-limit": { word: gettext("at limit"), tone: "bad", icon: "octagon-alert" },
   "no-consumer": { word: gettext("no consumer"), tone: "warn", icon: "user-x" },
   growing: { word: gettext("growing"), tone: "warn", icon: "trending-up" },
@@ -10,7 +13,3 @@ export const STATE_SIGNS: Record<DestinationState, Sign> = {
   flowing: { word: gettext("flowing"), tone: "good", icon: "activity" },
   idle: { word: gettext("idle"), tone: "quiet", icon: "circle" },
 };
-
-export function signOfState(state: DestinationState): Sign {
-  return STATE_SIGNS[state] ?? unknownSign(state);
-}
