@@ -204,14 +204,9 @@ class Config:
         most=65535,
     )
     cluster_host: str | None = _setting(
-        None, "host name or address by which the other brokers of the cluster reach this one"
-    )
-    cluster_advertised_port: int | None = _setting(
         None,
-        "port by which the other brokers of the cluster reach this one, where a proxy or a container has another "
-        "than cluster_port",
-        least=1,
-        most=65535,
+        "host name or address by which the other brokers of the cluster reach this one, as HOST, or HOST:PORT "
+        "where a proxy or a container has another port than cluster_port",
     )
     cluster: tuple[str, ...] = _setting(
         (),
@@ -374,9 +369,6 @@ class Config:
     lease: float = _setting(
         30, "time to settle a message received by REST", "s", least=1, most=43_200, reloadable=True
     )
-    max_wait: float = _setting(
-        60, "longest time a REST receive may wait", "s", least=0, most=3600, reloadable=True
-    )
     audit_days: int = _setting(
         400, "days for which entries of the audit log are kept", "d", least=1, most=36_500
     )
@@ -400,12 +392,11 @@ class Config:
     )
     smtp: str | None = _setting(
         None,
-        "mail server of alerts: smtp://USER:PASSWORD@HOST:PORT, or smtp+starttls:// or smtps:// for an encrypted "
-        "connection; without it, no mail",
+        "mail server of alerts: smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS, or smtp+starttls:// or smtps:// for "
+        "an encrypted connection; from is the sender, else mom@localhost; without the setting, no mail",
         secret=True,
         public=True,
     )
-    smtp_from: str = _setting("mom@localhost", "sender address of alert mails", pattern=r"[^\s@]+@[^\s@]+")
     # callbacks
     webhook_allow: tuple[str, ...] = _setting(
         (),

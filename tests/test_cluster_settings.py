@@ -68,7 +68,7 @@ def test_an_address_of_a_broker_has_a_host_and_a_port(text: str, address: Broker
         ("CLUSTER", "b2,127.0.0.1:7676", "MOM_CLUSTER: '127.0.0.1:7676' is another machine for each broker"),
         ("CLUSTER_KEEPER", "a b", "MOM_CLUSTER_KEEPER: 'a b' is no address of a broker"),
         ("CLUSTER_HOST", "::", "MOM_CLUSTER_HOST: '::' is every address of a machine"),
-        ("CLUSTER_HOST", "b1:7676", "MOM_CLUSTER_HOST: 'b1:7676' is not a host name or an address; the port"),
+        ("CLUSTER_HOST", "b1:0", "MOM_CLUSTER_HOST: 'b1:0' is no HOST or HOST:PORT by which other brokers"),
         ("CLUSTER_TRANSPORT", "udp", "MOM_CLUSTER_TRANSPORT: 'udp' is not one of tcp, tls"),
         ("CLUSTER_TRANSPORT", "tls", "MOM_CLUSTER_TRANSPORT: tls needs a certificate: set tls_cert"),
         ("CLUSTER_URL", "ftp://b1/x", "MOM_CLUSTER_URL: 'ftp://b1/x' is not of the form"),

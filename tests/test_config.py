@@ -69,11 +69,14 @@ def test_no_setting_is_among_those_of_former_versions() -> None:
 def test_the_address_of_the_mail_server_has_its_login(
     address: str, server: tuple[str, int, str, str, str]
 ) -> None:
-    assert mail_server.parse(config.load({"MOM_SMTP": address}).smtp or "") == server
+    for query, sender in (("", "mom@localhost"), ("?from=mom@b1.example", "mom@b1.example")):
+        read = config.load({"MOM_SMTP": address + query}).smtp
+        assert mail_server.parse(read or "") == (*server, sender)
 
 
 @pytest.mark.parametrize(
-    "address", ["mail.example", "smtp://", "smtp://a:x@mail:99999", "http://mail", "smtp://m/x"]
+    "address",
+    ["mail.example", "smtp://", "smtp://a:x@mail:99999", "http://mail", "smtp://m/x", "smtp://m?to=a@b"],
 )
 def test_a_wrong_address_of_the_mail_server_is_refused_without_its_password(address: str) -> None:
     assert refusal(MOM_SMTP=address).startswith("MOM_SMTP: the address of the mail server ")

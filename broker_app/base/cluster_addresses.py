@@ -47,6 +47,17 @@ def parse(text: str) -> BrokerAddress:
     return BrokerAddress(normal(found["host"]), port)
 
 
+def own(text: str) -> BrokerAddress:
+    """The host of `cluster_host`, and its port, 0 if it has none; an IPv6 address without a port needs no
+    brackets. Raises ValueError."""
+    if not text or _HOST.fullmatch(text):
+        return BrokerAddress(normal(text), 0)
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not found["host"] or int(found["port"] or 0) > _LAST_PORT or found["port"] == "0":
+        raise ValueError(f"{text!r} is no HOST or HOST:PORT by which other brokers reach this one")
+    return BrokerAddress(normal(found["host"]), int(found["port"] or 0))
+
+
 def normal(host: str) -> str:
     """A host as it is compared with others."""
     return host.strip("[]").rstrip(".").lower()
@@ -89,10 +100,10 @@ def _faults_of_addresses(brokers: list[tuple[str, str]], own_host: str | None) -
             hosts.append((setting, text, parse(text).host))
         except ValueError as error:
             yield setting, str(error)
-    if own_host is not None and not _HOST.fullmatch(own_host):
-        yield "cluster_host", f"{own_host!r} is not a host name or an address; the port is cluster_port"
-    elif own_host is not None:
-        hosts.append(("cluster_host", own_host, normal(own_host)))
+    try:
+        hosts.append(("cluster_host", own_host or "", own(own_host or "").host))
+    except ValueError as error:
+        yield "cluster_host", str(error)
     elsewhere = any(host and not is_loopback(host) for _, _, host in hosts)
     for setting, text, host in hosts:
         if host in ALL_ADDRESSES:

@@ -33,6 +33,9 @@ REMOVED_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "pipeline_retention_bytes for less, or remove the cursor",
         "ping": "WebSockets are pinged at twice the time of heartbeat_ms; set that",
         **dict.fromkeys(("smtp_host", "smtp_port", "smtp_tls", "smtp_user", "smtp_password"), _MAIL),
+        "smtp_from": "the sender is part of smtp: add ?from=ADDRESS to it",
+        "cluster_advertised_port": "it is part of cluster_host: set that to HOST:PORT",
+        "max_wait": "a receive over REST may wait 60 s; leave it out",
         "follow_files": _SMASH,
         "reload_bridges": _SMASH,
     }

@@ -37,8 +37,7 @@ class SystemEvents:
         self._publisher = publisher
         self.notifications = RetryQueue(self._deliver, self._gave_up)
         self.target_tests = TargetTests(self._deliver, config.name, config.console_url)
-        server = mail_server.parse(config.smtp) if config.smtp is not None else None
-        self._mailer = Mailer(server, config.smtp_from)
+        self._mailer = Mailer(mail_server.parse(config.smtp) if config.smtp is not None else None)
 
     def connection(self, event: str, session: StompSession) -> None:
         """Publish that a connection was opened or closed."""

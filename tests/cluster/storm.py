@@ -334,7 +334,7 @@ async def networked(nodes: Nodes, number: int) -> AsyncIterator[tuple[list[NodeP
             nodes.node(
                 f"b{at}",
                 cluster_port=port,
-                cluster_advertised_port=one.port,
+                cluster_host=f"127.0.0.1:{one.port}",
                 cluster=addresses,
                 cluster_secret=SECRET,
             )

@@ -26,6 +26,8 @@ def member(**values: str) -> Config:
         ({"cluster": "b1.example", "advertised_host": "b2.example"}, "b2.example:7676", "0.0.0.0"),
         ({"cluster": "b2.example", "host": "192.0.2.7"}, "192.0.2.7:7676", "192.0.2.7"),
         ({"cluster": ":7676", "cluster_host": "2001:db8::1"}, "[2001:db8::1]:7676", "0.0.0.0"),
+        ({"cluster": ":7676", "cluster_host": "[2001:db8::1]:5001"}, "[2001:db8::1]:5001", "0.0.0.0"),
+        ({"cluster": "b2.example", "cluster_host": "b1.example:5001"}, "b1.example:5001", "0.0.0.0"),
     ],
 )
 def test_a_broker_has_an_address_for_the_others(values: dict[str, str], address: str, listens: str) -> None:
@@ -49,7 +51,7 @@ def test_the_broker_itself_and_repeated_entries_are_left_out_of_the_list() -> No
 
 
 def test_others_reach_a_broker_at_the_port_that_is_advertised_and_itself_is_left_out_of_the_list() -> None:
-    broker = member(cluster=":5001,:5002,:7676", cluster_advertised_port="5001")
+    broker = member(cluster=":5001,:5002,:7676", cluster_host="localhost:5001")
     assert settings.own_address(broker, 7676) == "127.0.0.1:5001"
     assert settings.others(broker, 7676) == ("127.0.0.1:5002",)
 

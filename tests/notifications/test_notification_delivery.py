@@ -167,7 +167,7 @@ async def test_an_answer_before_the_final_one_is_passed_over() -> None:
 
 async def test_mail_contains_the_alert_and_a_link() -> None:
     async with Mail().running() as mail:
-        post = Mailer(MailServer("127.0.0.1", mail.port), sender="mom@b1.example")
+        post = Mailer(MailServer("127.0.0.1", mail.port, sender="mom@b1.example"))
         await deliver(Target.of("mailto:ops@example.org"), TOLD, Queues(), post)
     letter = mail.letters[0]
     assert "From: mom@b1.example\r\nTo: ops@example.org\r\n" in letter

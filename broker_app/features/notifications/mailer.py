@@ -18,17 +18,16 @@ TIMEOUT_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Mailer:
-    """The SMTP server and the sender. Without a server nothing can be sent."""
+    """The SMTP server. Without one nothing can be sent."""
 
     server: MailServer | None = field(default=None, repr=False)
-    sender: str = "mom@localhost"
 
     async def send(self, to: str, subject: str, text: str) -> None:
         """Raises OSError or ValueError with a sentence if it was not accepted."""
         if self.server is None:
             raise ValueError("no mail server is configured; the setting smtp names one")
         message = EmailMessage()
-        message["From"], message["To"] = self.sender, to
+        message["From"], message["To"] = self.server.sender, to
         message["Subject"] = " ".join(subject.split())[:200]
         message["Date"], message["Message-ID"] = formatdate(), make_msgid(domain="mom.invalid")
         message["Auto-Submitted"] = "auto-generated"

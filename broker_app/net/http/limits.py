@@ -53,7 +53,6 @@ class RestLimits:
 
     def follow(self, config: Config) -> None:
         """Take over the settings that can change while the node runs."""
-        self.max_wait_s = config.max_wait
         self.max_queue_wait_s = min(5.0, config.full_wait)
         self.default_lease_s = config.lease
         self.max_waiting = min(MAX_WAITING, config.max_subscriptions)
@@ -63,7 +62,6 @@ class RestLimits:
         """The limits that follow from the settings of a node."""
         return cls(
             max_body_bytes=config.max_body_bytes,
-            max_wait_s=config.max_wait,
             max_queue_wait_s=min(5.0, config.full_wait),
             default_lease_s=config.lease,
             # All of them are subscriptions of one session.

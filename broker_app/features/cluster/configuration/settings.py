@@ -8,7 +8,7 @@ from typing import Final
 
 from broker_app import config
 from broker_app.base import discovery_uris
-from broker_app.base.cluster_addresses import ALL_ADDRESSES, BrokerAddress, normal, parse
+from broker_app.base.cluster_addresses import ALL_ADDRESSES, BrokerAddress, normal, own, parse
 from broker_app.base.discovery_uris import MulticastGroup, MulticastSettings
 from broker_app.base.refused import Refused
 from broker_app.base.roles import is_loopback
@@ -28,7 +28,7 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
 
 def own_address(config: Config, port: int) -> str:
     """The address by which other brokers reach this one, which listens at `port`."""
-    return str(BrokerAddress(_own_host(config), config.cluster_advertised_port or port))
+    return str(BrokerAddress(_own_host(config), _own(config).port or port))
 
 
 def listen_host(config: Config) -> str:
@@ -40,9 +40,9 @@ def listen_host(config: Config) -> str:
 
 def others(config: Config, port: int) -> tuple[str, ...]:
     """The addresses of the other brokers, each once; this one listens at `port`."""
-    ports = {port, config.cluster_advertised_port or port}
+    ports = {port, _own(config).port or port}
     hosts = (_own_host(config), normal(socket.gethostname()))
-    here = {BrokerAddress(host, own) for host in hosts for own in ports}
+    here = {BrokerAddress(host, one) for host in hosts for one in ports}
     brokers = [_resolved(config, text) for text in _named(config)]
     return tuple(dict.fromkeys(str(broker) for broker in brokers if broker not in here))
 
@@ -128,7 +128,7 @@ def _own_host(config: Config) -> str:
     if _is_one_machine(config):
         return next((host for host in _named_hosts(config) if ":" in host), _LOOPBACK)
     if config.cluster_host is not None:
-        return normal(config.cluster_host)
+        return _own(config).host
     if config.advertised_host is not None:
         return normal(config.advertised_host)
     is_address = config.host not in ("", *ALL_ADDRESSES) and not is_loopback(config.host)
@@ -151,7 +151,12 @@ def _is_one_machine(config: Config) -> bool:
 def _named_hosts(config: Config) -> list[str]:
     """The hosts that the settings of the cluster name."""
     hosts = [parse(text).host for text in _named(config)]
-    return [host for host in (normal(config.cluster_host or ""), *hosts) if host]
+    return [host for host in (_own(config).host, *hosts) if host]
+
+
+def _own(config: Config) -> BrokerAddress:
+    """The setting `cluster_host`."""
+    return own(config.cluster_host or "")
 
 
 def _text(value: object) -> str:
