@@ -21,6 +21,8 @@ from broker_app.net.http.refusals import body_of, status_of
 from broker_app.web.actions import policy_changed
 
 if TYPE_CHECKING:  # pages are served without a node, too
+    from django.utils.functional import _StrPromise as StrPromise
+
     from broker_app.node.node import Node
 
 _T = TypeVar("_T")
@@ -48,6 +50,22 @@ def ask(node: Node, question: Coroutine[Any, Any, _T], within_s: float = _ANSWER
     except TimeoutError:
         done.cancel()
         raise Refused("busy", "the node has not answered in time; look again in a moment") from None
+
+
+def answer_of(
+    request: HttpRequest,
+    question: Callable[[Node], Coroutine[Any, Any, _T]],
+    without: StrPromise,
+    within_s: float = _ANSWERS_S,
+) -> tuple[_T | None, StrPromise | str]:
+    """The answer of the node in this process, and else the reason why there is none; `without` a node."""
+    node = node_of(request)
+    if node is None:
+        return None, without
+    try:
+        return ask(node, question(node), within_s), ""
+    except Refused as refusal:
+        return None, refusal.detail
 
 
 class AppliedFirst:

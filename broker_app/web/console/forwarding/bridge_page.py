@@ -11,7 +11,6 @@ from django.shortcuts import redirect, render
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
-from broker_app.base.refused import Refused
 from broker_app.features.bridge.connection_test import LONGEST_S
 from broker_app.features.bridge.pipe_reports import (
     Orphan,
@@ -32,7 +31,7 @@ from broker_app.web.console.forwarding.bridge_status import (
     shown_events,
 )
 from broker_app.web.console.forwarding.bridges import BRIDGES, address_of
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 from broker_app.web.resource_types import Spec
 from broker_app.web.resource_types.bridges import whole
 
@@ -73,15 +72,13 @@ class TestPage(BridgePage):
     def post(self, request: HttpRequest) -> HttpResponse:
         key, spec = self.resource(request)
         queue = request.POST.get("queue", "").strip()
-        node = node_of(request)
-        if node is None:
-            return self.show(request, fault=NO_NODE)
         found = whole(key)
         remote = Remote.of(key, spec, found[1].get("password", "") if found else "")
-        try:
-            trial = ask(node, node.operations.test_remote(remote, queue or None), within_s=LONGEST_S + 5)
-        except Refused as refusal:
-            return self.show(request, fault=refusal.detail)
+        trial, fault = answer_of(
+            request, lambda node: node.operations.test_remote(remote, queue or None), NO_NODE, LONGEST_S + 5
+        )
+        if trial is None:
+            return self.show(request, fault=fault)
         about = {"address": remote.address, "queue": queue or None, "ok": trial["ok"]}
         audit.record(actor_of(request), audit.Action(TESTED, self.subject.kind, key, after=about))
         return self.show(request, trial=trial, tested_queue=queue)
@@ -110,14 +107,11 @@ class ControlPage(ResourceView):
         return redirect(address_of(key))
 
     def retry(self, request: HttpRequest, key: str, queue: str) -> None:
-        node = node_of(request)
-        if node is None:
-            messages.error(request, NO_NODE)
-            return
-        try:
-            ask(node, node.operations.retry_bridge(key, queue or None))
-        except Refused as refusal:
-            messages.error(request, refusal.detail)
+        _done, fault = answer_of(
+            request, lambda node: node.operations.retry_bridge(key, queue or None), NO_NODE
+        )
+        if fault:
+            messages.error(request, fault)
             return
         audit.record(
             actor_of(request), audit.Action(RETRIED, self.subject.kind, key, after={"queue": queue or None})
@@ -160,12 +154,11 @@ class RemoveOrphanPage(AdministratorsPage):
             return self.show(
                 request, _("This is a production environment: type the name of the queue to remove it.")
             )
-        node = node_of(request)
-        assert node is not None, "it knows the orphan"
-        try:
-            ask(node, node.operations.delete_queue(orphan["source"], force=True))
-        except Refused as refusal:
-            return self.show(request, refusal.detail)
+        _done, fault = answer_of(
+            request, lambda node: node.operations.delete_queue(orphan["source"], force=True), NO_NODE
+        )
+        if fault:
+            return self.show(request, str(fault))
         reason = request.POST.get("reason", "")
         audit.record(actor_of(request, reason), audit.Action("removed", "queues", orphan["source"]))
         messages.success(request, _("The queue %s was removed.") % orphan["source"])

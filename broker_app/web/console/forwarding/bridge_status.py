@@ -10,7 +10,6 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations, states
-from broker_app.base.refused import Refused
 from broker_app.features.bridge.remote import DRAINING, PAUSED
 from broker_app.net.rest.features.bridge_status import (
     BridgeEvent,
@@ -22,7 +21,7 @@ from broker_app.web.console.base.badges import badge, health_badge
 from broker_app.web.console.base.labels import label_of_event
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.console.forwarding.verdicts import verdict_of_bridge
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -41,26 +40,14 @@ NO_NODE: Final = _("This process only serves the console and does not know the s
 
 def all_bridges(request: HttpRequest) -> tuple[ForwardingStatus | None, StrPromise | str]:
     """All bridges, or the reason why their status is unknown."""
-    node = node_of(request)
-    if node is None:
-        return None, NO_NODE
-    try:
-        return ask(node, node.operations.list_bridges()), ""
-    except Refused as refusal:
-        return None, refusal.detail
+    return answer_of(request, lambda node: node.operations.list_bridges(), NO_NODE)
 
 
 def one_bridge(
     request: HttpRequest, name: str
 ) -> tuple[tuple[BridgeStatus, list[BridgeEvent]] | None, StrPromise | str]:
     """One bridge with its events, or the reason why its status is unknown."""
-    node = node_of(request)
-    if node is None:
-        return None, NO_NODE
-    try:
-        return ask(node, node.operations.find_bridge(name)), ""
-    except Refused as refusal:
-        return None, refusal.detail
+    return answer_of(request, lambda node: node.operations.find_bridge(name), NO_NODE)
 
 
 def shown_bridge(row: BridgeStatus) -> Shown:

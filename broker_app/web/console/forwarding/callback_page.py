@@ -11,7 +11,6 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
-from broker_app.base.refused import Refused
 from broker_app.features.callbacks.webhooks.callback import LONGEST_TIMEOUT_S, PAUSED, RUNNING
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.models import Entry
@@ -28,7 +27,7 @@ from broker_app.web.console.forwarding.callback_status import (
     shown_pushes,
 )
 from broker_app.web.console.forwarding.callbacks import CALLBACKS, page_of, shown_once
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 from broker_app.web.resource_types.callbacks import address_of
 
 #: seconds for which a test waits for the node, which waits for the receiver
@@ -70,13 +69,9 @@ class TestPage(CallbackPage):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         key, _spec = self.resource(request)
-        node = node_of(request)
-        if node is None:
-            return self.show(request, fault=NO_NODE)
-        try:
-            test = ask(node, node.operations.test_callback(key), within_s=_TEST_S)
-        except Refused as refusal:
-            return self.show(request, fault=refusal.detail)
+        test, fault = answer_of(request, lambda node: node.operations.test_callback(key), NO_NODE, _TEST_S)
+        if test is None:
+            return self.show(request, fault=fault)
         audit.record(
             actor_of(request), audit.Action(TESTED, self.subject.kind, key, after={"ok": test["ok"]})
         )
@@ -115,14 +110,9 @@ class ControlPage(ResourceView):
         return True
 
     def push(self, request: HttpRequest, key: str) -> None:
-        node = node_of(request)
-        if node is None:
-            messages.error(request, NO_NODE)
-            return
-        try:
-            ask(node, node.operations.push_callback(key))
-        except Refused as refusal:
-            messages.error(request, refusal.detail)
+        _done, fault = answer_of(request, lambda node: node.operations.push_callback(key), NO_NODE)
+        if fault:
+            messages.error(request, fault)
             return
         audit.record(actor_of(request), audit.Action(RETRIED, self.subject.kind, key))
         messages.success(request, _("Messages that waited for their next attempt are pushed now."))

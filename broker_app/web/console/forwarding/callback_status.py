@@ -10,13 +10,12 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations, states
-from broker_app.base.refused import Refused
 from broker_app.features.callbacks.webhooks.report import Push
 from broker_app.net.rest.features.callback_status import CallbackStatus
 from broker_app.web.console.base.badges import badge, health_badge
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.console.forwarding.verdicts import verdict_of_callback
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -26,26 +25,14 @@ NO_NODE: Final = _("This process only serves the console and does not know the s
 
 def all_callbacks(request: HttpRequest) -> tuple[list[CallbackStatus] | None, StrPromise | str]:
     """All callbacks, or the reason why their status is unknown."""
-    node = node_of(request)
-    if node is None:
-        return None, NO_NODE
-    try:
-        return ask(node, node.operations.list_callbacks()), ""
-    except Refused as refusal:
-        return None, refusal.detail
+    return answer_of(request, lambda node: node.operations.list_callbacks(), NO_NODE)
 
 
 def one_callback(
     request: HttpRequest, name: str
 ) -> tuple[tuple[CallbackStatus, list[Push]] | None, StrPromise | str]:
     """One callback with its pushes, or the reason why its status is unknown."""
-    node = node_of(request)
-    if node is None:
-        return None, NO_NODE
-    try:
-        return ask(node, node.operations.find_callback(name)), ""
-    except Refused as refusal:
-        return None, refusal.detail
+    return answer_of(request, lambda node: node.operations.find_callback(name), NO_NODE)
 
 
 def shown_callback(row: CallbackStatus) -> Shown:

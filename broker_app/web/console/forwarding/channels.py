@@ -8,10 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.base.refused import Refused
 from broker_app.features.channels.report import ChannelReport, SiteReport
 from broker_app.web.console.base.frame import Page
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -44,13 +43,7 @@ class ChannelsPage(Page):
 
 def _report_of(request: HttpRequest) -> tuple[ChannelReport | None, StrPromise | str]:
     """The report, or the reason why it is unknown."""
-    node = node_of(request)
-    if node is None:
-        return None, _NO_NODE
-    try:
-        return ask(node, node.operations.channel_report()), ""
-    except Refused as refusal:
-        return None, refusal.detail
+    return answer_of(request, lambda node: node.operations.channel_report(), _NO_NODE)
 
 
 def _shown(site: SiteReport) -> dict[str, object]:

@@ -8,7 +8,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
-from broker_app.base.refused import Refused
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import HOW_TO_MAKE_ONE
 from broker_app.net.operator_audit import REBALANCED
@@ -25,7 +24,7 @@ from broker_app.web.console.forwarding.cluster_status import (
     words,
 )
 from broker_app.web.console.forwarding.cluster_topology import draw
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 
 #: rows of consumers
 _SHOWN = 200
@@ -46,17 +45,11 @@ class ClusterPage(AdministratorsPage):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Ask this broker's surplus of clients to go to others."""
-        node = node_of(request)
-        if node is None:
-            messages.error(request, NO_NODE)
-            return redirect("console:cluster")
         actor = actor_of(request, request.POST.get("reason", ""))
-        try:
-            begun = ask(node, node.operations.rebalance_clients(actor.user))
-        except Refused as refusal:
-            messages.error(request, refusal.detail)
-            return redirect("console:cluster")
-        if begun is None:
+        begun, fault = answer_of(request, lambda node: node.operations.rebalance_clients(actor.user), NO_NODE)
+        if fault:
+            messages.error(request, fault)
+        elif begun is None:
             messages.success(request, _("No client needs to go: this broker has no more than its share."))
         else:
             audit.record(

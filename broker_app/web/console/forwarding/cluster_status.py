@@ -8,7 +8,6 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations, states
-from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.features.cluster.clients.client_reports import ListsReport, RebalanceReport
@@ -23,7 +22,7 @@ from broker_app.features.cluster.status import status_of_link
 from broker_app.telemetry.system_topics import WILDCARDS
 from broker_app.web.console.base.badges import Badge, badge
 from broker_app.web.console.base.shown import Shown
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -41,22 +40,12 @@ _SHOWN_TAKEOVERS: Final = 20
 
 def report_of(request: HttpRequest) -> tuple[ClusterReport | None, StrPromise | str]:
     """The report, None for a broker in no cluster; or the reason why it is unknown."""
-    node = node_of(request)
-    if node is None:
-        return None, NO_NODE
-    try:
-        return ask(node, node.operations.cluster_report()), ""
-    except Refused as refusal:
-        return None, refusal.detail
+    return answer_of(request, lambda node: node.operations.cluster_report(), NO_NODE)
 
 
 def clients_of(request: HttpRequest) -> tuple[ListsReport, RebalanceReport] | None:
     """The lists that clients are sent, and what a rebalancing would do; None if that is not known."""
-    node = node_of(request)
-    try:
-        return ask(node, node.operations.cluster_clients()) if node is not None else None
-    except Refused:
-        return None
+    return answer_of(request, lambda node: node.operations.cluster_clients(), NO_NODE)[0]
 
 
 def state_of(link: LinkReport) -> Badge:

@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations, states
-from broker_app.base.refused import Refused
 from broker_app.base.states import BEHIND
 from broker_app.net.rest.node.mirror_status import (
     ACTIVE,
@@ -25,7 +24,7 @@ from broker_app.net.rest.node.mirror_status import (
 from broker_app.web.console.base.badges import badge, health_badge
 from broker_app.web.console.base.lag_chart import lag_chart
 from broker_app.web.console.base.shown import Shown
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -36,13 +35,7 @@ NO_NODE: Final = _("This process only serves the console and does not know the m
 def status_of(request: HttpRequest) -> tuple[Mirrors | None, StrPromise | str]:
     """The status as `GET mirrors` returns it, empty if the journal is not shared; or the reason why it is
     unknown."""
-    node = node_of(request)
-    if node is None:
-        return None, NO_NODE
-    try:
-        return ask(node, node.operations.mirror_status()), ""
-    except Refused as refusal:
-        return None, refusal.detail
+    return answer_of(request, lambda node: node.operations.mirror_status(), NO_NODE)
 
 
 def shown(status: Mirrors) -> Shown:

@@ -14,14 +14,13 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
 from broker_app.base import durations, states
-from broker_app.base.refused import Refused
 from broker_app.net.rest.journal.cursor_status import Cursor
 from broker_app.pipeline import runs
 from broker_app.pipeline.models import IDLE, RUNNING, STARTING, STOPPING, PipelineRun
 from broker_app.telemetry.lag_samples import STEP_S
 from broker_app.web.console.base.badges import Badge, badge, health_badge
 from broker_app.web.console.base.shown import Shown
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -40,13 +39,8 @@ class Cursors:
     @classmethod
     def of(cls, request: HttpRequest) -> Cursors:
         """Those of the node in this process."""
-        node = node_of(request)
-        if node is None:
-            return cls([], NO_NODE)
-        try:
-            return cls(ask(node, node.operations.list_cursors())["items"])
-        except Refused as refusal:
-            return cls([], refusal.detail)
+        found, fault = answer_of(request, lambda node: node.operations.list_cursors(), NO_NODE)
+        return cls(found["items"] if found is not None else [], fault)
 
     def of_run(self, name: str) -> list[Cursor]:
         """The cursor of a run, and those of its further queries, which have its name before a dot."""

@@ -37,7 +37,7 @@ from broker_app.web.console.forwarding.reflex_trial import (
     trial_of,
 )
 from broker_app.web.console.forwarding.reflexes import REFLEXES, page_of
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 
 _ENABLED = {"enable": True, "disable": False}
 
@@ -135,11 +135,5 @@ class RestartPage(ResourceView):
 
     def refusal(self, request: HttpRequest, library: str) -> Any:
         """Restart a library; returns the reason why that was not possible, empty if it was."""
-        node = node_of(request)
-        if node is None:
-            return NO_NODE
-        try:
-            known = ask(node, node.operations.restart_library(library))
-        except Refused as refusal:
-            return refusal.detail
-        return "" if known else _("There is no library %s with a process.") % library
+        known, fault = answer_of(request, lambda node: node.operations.restart_library(library), NO_NODE)
+        return fault or ("" if known else _("There is no library %s with a process.") % library)

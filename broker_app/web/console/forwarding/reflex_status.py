@@ -11,13 +11,12 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import states
-from broker_app.base.refused import Refused
 from broker_app.reflex.declaration import ARRIVAL, CHANNEL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
 from broker_app.reflex.report import ReflexLibrary, ReflexStatus, ReflexStatusList, ReflexTrial
 from broker_app.reflex.stored_trials import StoredTrial
 from broker_app.web.console.base.badges import badge, health_badge
 from broker_app.web.console.base.shown import Shown
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -45,13 +44,7 @@ def all_reflexes(
 ) -> tuple[ReflexStatusList | None, StrPromise | str]:
     """The reflexes in their order (of an `address`: those that see its messages) and the libraries that run
     in processes, or the reason why they are unknown."""
-    node = node_of(request)
-    if node is None:
-        return None, NO_NODE
-    try:
-        return ask(node, node.operations.list_reflexes(address)), ""
-    except Refused as refusal:
-        return None, refusal.detail
+    return answer_of(request, lambda node: node.operations.list_reflexes(address), NO_NODE)
 
 
 def shown_reflex(row: ReflexStatus) -> Shown:
