@@ -11,7 +11,8 @@ import pytest
 
 from broker_app.config import Config
 from broker_app.node.store_usage import StoreUsage
-from broker_app.telemetry.event_log import STORE, EventLog
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import STORE
 
 ALONE = Config()
 SHARED = replace(ALONE, journal="redis://127.0.0.1")

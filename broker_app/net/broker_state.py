@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
+from broker_app.telemetry.events import PAUSE, QUIESCE, RESTART, RESUME, SHUTDOWN, UNQUIESCE, Event
 
 #: as OpenMQ calls them. QUIESCE_COMPLETE: no client is connected any more
 OPERATING, QUIESCE_STARTED, QUIESCE_COMPLETE, SHUTDOWN_STARTED = STATES = (
@@ -27,15 +28,6 @@ QUIESCED, PAUSED = "quiesced", "paused"
 TAKING_OVER = "taking-over"
 #: code of the refusals of a broker that waits for the keeper of its cluster
 MASTER_UNAVAILABLE = "master-unavailable"
-#: what happens to a broker
-EVENTS = QUIESCE, UNQUIESCE, PAUSE, RESUME, RESTART, SHUTDOWN = (
-    "quiesced",
-    "unquiesced",
-    "paused",
-    "resumed",
-    "restarts",
-    "shuts down",
-)
 
 
 class Order(NamedTuple):
@@ -73,8 +65,8 @@ class BrokerState:
         self.other_addresses: Callable[[], Sequence[str]] = tuple
         #: returns where one of them answers HTTP; empty if that is not known
         self.other_web: Callable[[], str] = str
-        #: called with each of `EVENTS` when it has happened, and with its order
-        self.listeners: EventListeners[[str, Order]] = EventListeners("the listeners of the broker's state")
+        #: called with each order's event when it has happened, and with its order
+        self.listeners: EventListeners[[Event, Order]] = EventListeners("the listeners of the broker's state")
 
     def shown_as(self, connections: int) -> str:
         """The state of a broker with so many connections of clients."""

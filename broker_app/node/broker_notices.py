@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker_app.net.broker_state import QUIESCE_COMPLETE, BrokerState, Order
-from broker_app.telemetry.event_log import BROKER, EventLog
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import QUIESCED, Event
 
 
 class BrokerNotices:
@@ -21,10 +22,10 @@ class BrokerNotices:
         #: the order to quiesce that was seen to be complete
         self._complete: Order | None = None
 
-    def ordered(self, event: str, order: Order) -> None:
+    def ordered(self, event: Event, order: Order) -> None:
         """An administrator has ordered something."""
-        why = f": {order.reason}" if order.reason else ""
-        self._events.note(BROKER, self._name, event, detail=f"by {order.user}{why}")
+        detail = f"{order.user}: {order.reason}" if order.reason else order.user
+        self._events.report(event, self._name, detail=detail)
 
     def each_second(self) -> None:
         """Report once that no client is connected any more."""
@@ -33,5 +34,4 @@ class BrokerNotices:
             return
         if self._state.shown_as(self._connections()) == QUIESCE_COMPLETE:
             self._complete = quiesced
-            detail = "no client is connected any more"
-            self._events.note(BROKER, self._name, "quiesce complete", detail=detail)
+            self._events.report(QUIESCED, self._name)

@@ -11,7 +11,8 @@ from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.configuration import settings as cluster_settings
 from broker_app.features.cluster.configuration.central_reload import Reread, compare
 from broker_app.features.cluster.links import frames as f
-from broker_app.telemetry.event_log import CLUSTER, EventLog
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import SETTING_CHANGED, SETTING_NOT_CHANGED, Event
 
 _NAME: Final = "central file"
 
@@ -54,12 +55,10 @@ class CentralSettings:
         used = self._use(found.changes)
         self._cluster.list_brokers(cluster_settings.others(used, self._port))
         for one in found.applied:
-            self._events.note(CLUSTER, _NAME, "setting changed", detail=_sentence(one))
+            self._changed(SETTING_CHANGED, one)
         for one in found.refused:
-            detail = f"{_sentence(one)}: it needs a restart of the broker"
-            self._events.note(CLUSTER, _NAME, "setting not changed", code="CONFLICT", detail=detail)
+            self._changed(SETTING_NOT_CHANGED, one)
         return found
 
-
-def _sentence(one: f.ChangedSetting) -> str:
-    return f"{one.name} was {one.running!r}, and is {one.file!r} in the central file"
+    def _changed(self, event: Event, one: f.ChangedSetting) -> None:
+        self._events.report(event, _NAME, setting=one.name, running=one.running, file=one.file)

@@ -32,7 +32,7 @@ from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.members.membership import Member
 from broker_app.net.auth.login import Identity, Logins
-from broker_app.net.broker_state import PAUSE, RESUME, BrokerState, Order
+from broker_app.net.broker_state import BrokerState, Order
 from broker_app.net.json import JsonServer
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
@@ -73,6 +73,7 @@ from broker_app.storage.factory import make_files
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import AlertEvaluator
 from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import PAUSE, RESUME, Event
 from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
 
 log = logging.getLogger(__name__)
@@ -452,7 +453,7 @@ class Node:
             )
         return None
 
-    def _state_changed(self, event: str, _: Order) -> None:
+    def _state_changed(self, event: Event, _: Order) -> None:
         """Stop to serve clients, or serve them again."""
         if event == PAUSE:
             self.registry.suspend()

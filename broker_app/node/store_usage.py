@@ -6,7 +6,8 @@ import shutil
 
 from broker_app.config import Config
 from broker_app.journal.port import Journal
-from broker_app.telemetry.event_log import STORE, EventLog
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import HAS_SPACE, NEARLY_FULL
 
 #: percents at which the report begins, and ends, so that it does not come and go with each message
 _BEGINS, _ENDS = 80, 75
@@ -44,9 +45,7 @@ class StoreUsage:
                 f"the journal uses {percent:.0f} % of its space: consume or purge messages, or give it more, "
                 "or messages will be refused"
             )
-            self._events.note(STORE, "journal", "nearly full", code="NEARLY_FULL", detail=self.nearly_full)
+            self._events.report(NEARLY_FULL, "journal", detail=self.nearly_full)
         elif percent < _ENDS and self.nearly_full:
             self.nearly_full = ""
-            self._events.note(
-                STORE, "journal", "has space again", detail=f"the journal uses {percent:.0f} % of its space"
-            )
+            self._events.report(HAS_SPACE, "journal", percent=percent)

@@ -14,7 +14,8 @@ from broker_app.node.system_publisher import SystemPublisher
 from broker_app.telemetry import SystemTopics
 from broker_app.telemetry.alerts import AlertEvent
 from broker_app.telemetry.alerts.texts import shown
-from broker_app.telemetry.event_log import ALERTS, FILES, EventLog
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import ALERTS, FILES
 
 
 class SystemEvents:

@@ -44,7 +44,7 @@ from broker_app.reflex.shipped.copy_deletion import CopyDeletionService
 from broker_app.reflex.steps import StepRegistry
 from broker_app.reflex.stored_trials import StoredTrial, try_stored
 from broker_app.reflex.subject import MessageSubject, RegistrationSubject, Subject
-from broker_app.telemetry.event_log import REFLEXES
+from broker_app.telemetry.events import REFLEXES
 
 #: events of libraries
 FAILED, RECOVERED = "failed", "recovered"

@@ -8,7 +8,8 @@ from typing import Final
 
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, REGISTRATION, SERVICE, Declaration
 from broker_app.reflex.subject import MessageSubject, Subject
-from broker_app.telemetry.event_log import REFLEXES, EventLog
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import REFLEXES
 
 REFUSED: Final = "refused"
 #: the code when functions fail

@@ -15,22 +15,10 @@ from typing import Annotated, Any, Final, NamedTuple, TypedDict
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.reply_types import Time, about, one_of
 from broker_app.base.times import rfc3339
+from broker_app.telemetry.events import EVENTS, FILES, KINDS, Event
 
 log = logging.getLogger(__name__)
 
-#: kinds of what something happens to
-KINDS: Final = (
-    "bridges",
-    "files",
-    "alerts",
-    "mirrors",
-    "cluster",
-    "callbacks",
-    "reflexes",
-    "store",
-    "broker",
-)
-BRIDGES, FILES, ALERTS, MIRRORS, CLUSTER, CALLBACKS, REFLEXES, STORE, BROKER = KINDS
 #: events that are kept
 MOST: Final = 2_000
 
@@ -42,7 +30,7 @@ class EventStatus(TypedDict):
     at: Time
     kind: Annotated[str, one_of(KINDS)]
     name: Annotated[str, about("of the bridge or the alert rule, or the files that changed")]
-    event: str
+    event: Annotated[str, one_of(EVENTS)]
     code: Annotated[str, about("of a trouble; empty where there is none")]
     detail: str
     facts: Mapping[str, Any]
@@ -84,6 +72,12 @@ class EventLog:
         self.listeners: EventListeners[[LoggedEvent]] = EventListeners("the event log's listeners")
         #: how many there were since the node started
         self.total = 0
+
+    def report(self, event: Event, name: str, *, code: str = "", **fields: Any) -> None:
+        """A declared event has happened to `name`; its `fields` are facts, but for the detail."""
+        detail = event.sentence.format_map(fields)
+        fields.pop("detail", None)
+        self.note(event.kind, name, event.name, code=code or event.code, detail=detail, **fields)
 
     def note(
         self, kind: str, name: str, event: str, *, code: str = "", detail: str = "", **facts: Any

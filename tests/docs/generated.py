@@ -17,6 +17,7 @@ from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.header_names import HeaderName
 from broker_app.telemetry.alerts.conditions import CONDITIONS
+from broker_app.telemetry.events import DECLARED
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
 from pyspark_mom import options, sink_options
 from pyspark_mom.option_types import OptionTable
@@ -53,6 +54,15 @@ def state_table() -> str:
         for at, (name, state) in enumerate(family.items())
     ]
     return "\n".join(["| of a | state | label | meaning |", "|---|---|---|---|", *rows])
+
+
+def event_table() -> str:
+    """Every event that is declared with its sentence."""
+    rows = [
+        f"| {one.kind} | `{one.name}` | {f'`{one.code}`' if one.code else ''} | {one.sentence} |"
+        for one in DECLARED
+    ]
+    return "\n".join(["| kind | event | code | detail |", "|---|---|---|---|", *rows])
 
 
 def header_table() -> str:
@@ -221,6 +231,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "glassfish": glassfish,
         "headers": header_table,
         "states": state_table,
+        "events": event_table,
         "alerts": alert_conditions,
     },
     PIPELINE: {

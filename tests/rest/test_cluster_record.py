@@ -22,7 +22,7 @@ TERMS = Terms("/topic/prices", "", shared=False, owner="alice")._asdict()
 def a_record(rest: Rest, data: Path, keeper: KeeperSettings = NO_KEEPER) -> ReplicatedRecord:
     return ReplicatedRecord(
         *("b1", data, keeper, rest.engine, NoConfiguration()),
-        *(lambda broker, message: None, lambda name, event, detail: None),
+        *(lambda broker, message: None, lambda event, name, **facts: None),
     )
 
 

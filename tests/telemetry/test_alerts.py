@@ -29,7 +29,8 @@ from broker_app.telemetry.alerts.alert_state import CALM_S, MAX_ENDED, MAX_OF_RU
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.component_health import Component
-from broker_app.telemetry.event_log import FILES, EventLog
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import FILES
 from tests.core.stage import Stage
 from tests.support.clusters import a_link, a_report, a_takeover, an_enhanced_cluster
 

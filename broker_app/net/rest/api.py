@@ -10,7 +10,7 @@ from typing import Any
 from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.net.auth.login import Identity
-from broker_app.net.broker_state import PAUSE, PAUSED, BrokerState, Order
+from broker_app.net.broker_state import PAUSED, BrokerState, Order
 from broker_app.net.http.credentials import Credentials
 from broker_app.net.http.dispatcher import Dispatcher
 from broker_app.net.http.idempotency import IdempotencyStore
@@ -22,6 +22,7 @@ from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.rest import openapi
 from broker_app.net.rest.messages.fast_publish import FastPublish
 from broker_app.net.rest.rest_parts import RestParts
+from broker_app.telemetry.events import PAUSE, Event
 
 
 class RestApi:
@@ -110,7 +111,7 @@ class RestApi:
         """End the waiting requests of users and tokens that were deleted or have lost the right."""
         self._waiting.recheck_permissions(self._access)
 
-    def _state_changed(self, event: str, _: Order) -> None:
+    def _state_changed(self, event: Event, _: Order) -> None:
         """The broker was paused: no request receives messages any more."""
         if event == PAUSE:
             self._waiting.end_receiving(lambda: self._state.refusal((PAUSED,)))

@@ -18,7 +18,7 @@ from broker_app.net.rest.features.bridge_status import (
 from broker_app.net.rest.features.bridges import BridgeEndpoints
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.telemetry.component_health import Component, bridge_components
-from broker_app.telemetry.event_log import BRIDGES
+from broker_app.telemetry.events import BRIDGES
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_bridges
 

@@ -13,7 +13,7 @@ from broker_app.net.rest.features.callbacks import CallbackEndpoints
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.telemetry.component_health import Component, callback_components
-from broker_app.telemetry.event_log import CALLBACKS
+from broker_app.telemetry.events import CALLBACKS
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_callbacks
 

@@ -29,7 +29,7 @@ from broker_app.net.stomp.session import OPENED_EVENT, StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.node.features.rebalancer import FAILOVER, Rebalancer, list_subscription
 from broker_app.node.system_publisher import SystemPublisher
-from broker_app.telemetry.event_log import CLUSTER, EventLog
+from broker_app.telemetry.event_log import EventLog
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class ClusterClients:
             self._is_offered,
             cluster.clients,
             ask=self._ask,
-            note=lambda event, detail: events.note(CLUSTER, config.name, event, detail=detail),
+            report=lambda event, **facts: events.report(event, config.name, **facts),
         )
         registry.failover_uris = self._uris
         registry.listeners.add(self._on_session)

@@ -20,7 +20,7 @@ from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
-from broker_app.telemetry.event_log import CLUSTER, EventLog
+from broker_app.telemetry.event_log import EventLog
 
 _TLS = "tls"
 #: the answer to brokers without TLS
@@ -71,12 +71,9 @@ def make_record(
     is_here = bool(address) and address not in cluster_settings.others(config, port)
     keeper = KeeperSettings(address, is_here, config.cluster_dynamic_keeper)
 
-    def note(name: str, event: str, detail: str) -> None:
-        events.note(CLUSTER, name, event, code="CONFLICT", detail=detail)
-
     cluster.record = ReplicatedRecord(
         *(config.name, config.data, keeper, engine, configuration or NoConfiguration()),
-        *(cluster.send_record, note),
+        *(cluster.send_record, events.report),
     )
     return cluster.record
 

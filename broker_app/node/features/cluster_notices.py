@@ -7,17 +7,11 @@ from types import MappingProxyType
 from typing import Final
 
 from broker_app.features.cluster.report import ClusterReport
-from broker_app.telemetry.event_log import CLUSTER, EventLog
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import KEEPER_AWAY, KEEPER_BACK, LINK_DOWN, LINK_REFUSED, LINK_UP
 
-#: by what happens to a link (`Cluster.listeners`): its event, and its code if it is trouble
-_LINK: Final = MappingProxyType(
-    {
-        "up": ("link up", ""),
-        "down": ("link down", "LINK_DOWN"),
-        "refused": ("link refused", "LINK_REFUSED"),
-    }
-)
-_AWAY = "KEEPER_AWAY"
+#: by what happens to a link (`Cluster.listeners`)
+_LINK: Final = MappingProxyType({"up": LINK_UP, "down": LINK_DOWN, "refused": LINK_REFUSED})
 
 
 class ClusterNotices:
@@ -30,14 +24,13 @@ class ClusterNotices:
 
     def link(self, change: str, broker: str, reason: str) -> None:
         """Note that the link to another broker is up, down or refused."""
-        event, code = _LINK[change]
-        self._events.note(CLUSTER, broker, event, code=code, detail=reason)
+        self._events.report(_LINK[change], broker, detail=reason)
 
     def check_keeper(self) -> None:
         """Note that the keeper is away, or back. Called each second."""
         report = self._read()
         before, self._keeper_state = self._keeper_state, report.keeper_state
         if self._keeper_state and not before:
-            self._events.note(CLUSTER, report.keeper, "keeper away", code=_AWAY, detail=report.keeper_state)
+            self._events.report(KEEPER_AWAY, report.keeper, detail=report.keeper_state)
         elif before and not self._keeper_state:
-            self._events.note(CLUSTER, report.keeper, "keeper back")
+            self._events.report(KEEPER_BACK, report.keeper)

@@ -28,7 +28,8 @@ from broker_app.net.rest.messages.browse import Browser
 from broker_app.net.rest.messages.message_json import Blocks
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.storage.factory import store_at
-from broker_app.telemetry.event_log import CLUSTER, EventLog
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import DRAINED, MEMBER_TAKEN_OVER
 
 log = logging.getLogger(__name__)
 
@@ -124,13 +125,14 @@ class EnhancedMember:
         client, limits = EngineClient(adopted.engine, "pages"), RestLimits.of(self._config)
         adopted.cluster.pages.browse = Browser(client, adopted.engine.records, Blocks(), limits).page
         note = taken.note
-        self._events.note(
-            CLUSTER,
+        takeover = taken.takeover
+        self._events.report(
+            MEMBER_TAKEN_OVER,
             note.member,
-            "took over",
-            code="CLUSTER_TAKEOVER",
-            detail=f"{taken.takeover.why}; this broker serves its {taken.takeover.messages} messages after "
-            f"{note.took_s} s; lost: {taken.takeover.lost}",
+            why=takeover.why,
+            messages=takeover.messages,
+            took_s=note.took_s,
+            lost=takeover.lost,
             journal=note.journal,
             epoch=note.epoch,
         )
@@ -171,8 +173,7 @@ class EnhancedMember:
         await asyncio.to_thread(self.watch.release, adopted.note.journal, "drained")
         note = adopted.note
         log.info("nothing is left in the journal %s: it is served no longer", note.journal)
-        detail = "all messages that it had stored are delivered"
-        self._events.note(CLUSTER, note.member, "drained", detail=detail, journal=note.journal)
+        self._events.report(DRAINED, note.member, journal=note.journal)
 
     def _run(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

@@ -23,6 +23,7 @@ from broker_app.features.cluster.clients.client_reports import (
 )
 from broker_app.features.cluster.clients.rebalance_plan import most_of, plan
 from broker_app.net.stomp.session import StompSession
+from broker_app.telemetry.events import REBALANCING_BEGUN, REBALANCING_ENDED
 
 #: the topic of the list; clients subscribe to it after they have logged in
 FAILOVER: Final = "/topic/$mom.failover"
@@ -71,7 +72,7 @@ class Rebalancer:
         counts: Callable[[], Mapping[str, int]],
         *,
         ask: Callable[[StompSession, Subscription, str], None],
-        note: Callable[[str, str], None],
+        report: Callable[..., None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._name = name
@@ -80,7 +81,7 @@ class Rebalancer:
         self._is_offered = is_offered
         self._counts = counts
         self._ask = ask
-        self._note = note
+        self._report = report
         self._clock = clock
         #: who was asked, and has neither gone nor declined
         self._asked: dict[StompSession, _Asked] = {}
@@ -99,7 +100,7 @@ class Rebalancer:
         if not planned:
             return None
         self._running = Rebalancing(cause=cause, began=self._clock(), planned=planned, moved={})
-        self._note("rebalancing begun", f"{cause}; to go: {_listed(planned)}")
+        self._report(REBALANCING_BEGUN, cause=cause, planned=_listed(planned))
         return self._running
 
     def order(self, cause: str) -> Rebalancing | None:
@@ -247,7 +248,7 @@ class Rebalancer:
         if running is not None:
             running.state, running.ended = state, self._clock()
             self._history.append(running)
-            self._note("rebalancing ended", f"{state}; gone: {_listed(running.moved) or 'none'}")
+            self._report(REBALANCING_ENDED, state=state, moved=_listed(running.moved) or "none")
 
 
 def list_subscription(session: StompSession) -> Subscription | None:

@@ -16,7 +16,7 @@ from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.shipped.options import Option, one_of, texts
 from broker_app.reflex.subject import MessageSubject, Subject
-from broker_app.telemetry.event_log import REFLEXES
+from broker_app.telemetry.events import REFLEXES
 
 EVENTS, FILE = "events", "file"
 OPTIONS: Final = (

@@ -15,7 +15,7 @@ from broker_app.base.marked import mark as _
 from broker_app.core.destination import is_forwarded
 from broker_app.telemetry import component_health
 from broker_app.telemetry.alerts.condition import CRITICAL, Condition, Violation, declare
-from broker_app.telemetry.event_log import FILES
+from broker_app.telemetry.events import FILES
 
 if TYPE_CHECKING:
     from broker_app.telemetry.alerts.alert import Alert

@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.reflex.reflexes import FAILED, RECOVERED
-from broker_app.telemetry.event_log import (
+from broker_app.telemetry.event_log import LoggedEvent
+from broker_app.telemetry.events import (
     ALERTS,
     BRIDGES,
     BROKER,
@@ -21,7 +22,6 @@ from broker_app.telemetry.event_log import (
     MIRRORS,
     REFLEXES,
     STORE,
-    LoggedEvent,
 )
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.labels import label_of_event

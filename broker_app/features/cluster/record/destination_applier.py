@@ -13,6 +13,7 @@ from broker_app.core.commands import DeleteQueue
 from broker_app.core.destination import has_wildcard
 from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.record.destination_changes import Applied, Wanted
+from broker_app.telemetry.events import NOT_APPLIED, NOT_DELETED
 
 log = logging.getLogger(__name__)
 
@@ -41,19 +42,19 @@ class NoConfiguration:
 
 
 class DestinationApplier:
-    """`applied` is called with each outcome, `note` with a name, what happened to it and why."""
+    """`applied` is called with each outcome, `report` with an event, a name, and the facts."""
 
     def __init__(
         self,
         configuration: Configuration,
         client: EngineClient,
         applied: Callable[[Applied], object],
-        note: Callable[[str, str, str], object],
+        report: Callable[..., object],
     ) -> None:
         self._configuration = configuration
         self._client = client
         self._applied = applied
-        self._note = note
+        self._report = report
         self._wanted: asyncio.Queue[tuple[str, dict[str, Wanted]]] = asyncio.Queue()
 
     def apply(self, broker: str, wanted: dict[str, Wanted]) -> None:
@@ -66,7 +67,7 @@ class DestinationApplier:
             broker, wanted = await self._wanted.get()
             applied = await self._written(broker, wanted)
             for name, fault in applied.faults.items():
-                self._note(name, "not applied", f"the change of broker {broker} cannot be made here: {fault}")
+                self._report(NOT_APPLIED, name, broker=broker, detail=fault)
             for name in applied.rows:
                 if wanted[name].values is None and name.startswith(_QUEUE_PREFIX) and not has_wildcard(name):
                     await self._delete_queue(broker, name)
@@ -91,5 +92,4 @@ class DestinationApplier:
             await self._client.answer(reply)
         except Refused as refusal:
             if refusal.code != "not-found":
-                detail = f"broker {broker} has deleted it; here it stays without settings: {refusal.detail}"
-                self._note(address, "not deleted", detail)
+                self._report(NOT_DELETED, address, broker=broker, detail=refusal.detail)

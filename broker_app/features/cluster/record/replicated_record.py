@@ -47,8 +47,8 @@ class KeeperSettings(NamedTuple):
 
 
 class ReplicatedRecord:
-    """`send` sends a message to a connected broker. `note` is called with a name, what happened to it, and
-    why."""
+    """`send` sends a message to a connected broker. `report` is called with an event, a name, and
+    the facts."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ReplicatedRecord:
         engine: Engine,
         configuration: Configuration,
         send: Callable[[str, bytes], None],
-        note: Callable[[str, str, str], object],
+        report: Callable[..., object],
     ) -> None:
         self._name = name
         self._engine = engine
@@ -79,10 +79,10 @@ class ReplicatedRecord:
         )
         self._client = EngineClient(engine, "cluster")
         self._applier = DestinationApplier(
-            configuration, self._client, lambda applied: self._destinations.applied(applied), note
+            configuration, self._client, lambda applied: self._destinations.applied(applied), report
         )
         self._destinations = DestinationChanges(record, self.propagation.note, self._applier.apply)
-        self._subscriptions = SubscriptionChanges(self.propagation, self._client, note)
+        self._subscriptions = SubscriptionChanges(self.propagation, self._client, report)
         self._tasks = TaskSupervisor()
 
     def _noted_version(self) -> int:

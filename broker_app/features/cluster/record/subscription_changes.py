@@ -18,6 +18,7 @@ from broker_app.core.records import Terms
 from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.record.change_record import SUBSCRIPTION, Change, Entry
 from broker_app.features.cluster.record.propagation import Propagation
+from broker_app.telemetry.events import NOT_CHANGED_YET
 
 #: until one that could not be changed, because it has consumers, is tried again
 _RETRY_S: Final = 1.0
@@ -25,15 +26,13 @@ _OWN: Final = "$"
 
 
 class SubscriptionChanges:
-    """`note` is called with a name, what happened to it and why."""
+    """`report` is called with an event, a name, and the facts."""
 
-    def __init__(
-        self, propagation: Propagation, client: EngineClient, note: Callable[[str, str, str], object]
-    ) -> None:
+    def __init__(self, propagation: Propagation, client: EngineClient, report: Callable[..., object]) -> None:
         self._propagation = propagation
         self._record = propagation.record
         self._client = client
-        self._note = note
+        self._report = report
         #: names whose entry is to be carried out
         self._waiting: dict[str, None] = {}
         #: why those that were tried still wait
@@ -89,7 +88,7 @@ class SubscriptionChanges:
         except Refused as refusal:
             if self._refused.get(name) != refusal.detail:
                 self._refused[name] = refusal.detail
-                self._note(DURABLE_PREFIX + name, "not changed yet", refusal.detail)
+                self._report(NOT_CHANGED_YET, DURABLE_PREFIX + name, detail=refusal.detail)
         else:
             self._waiting.pop(name, None)
             self._refused.pop(name, None)

@@ -6,7 +6,8 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
-from broker_app.telemetry.event_log import KINDS, EventLog, LoggedEvent
+from broker_app.telemetry.event_log import EventLog, LoggedEvent
+from broker_app.telemetry.events import KINDS
 
 
 class EventLogEndpoint:

@@ -37,7 +37,8 @@ from broker_app.net.rest.openapi.schemas import (
     ref,
     whole,
 )
-from broker_app.telemetry.event_log import KINDS, EventStatus
+from broker_app.telemetry.event_log import EventStatus
+from broker_app.telemetry.events import KINDS
 from mom_client.storeandforward import MAX_BROKER, MAX_QUEUE
 
 _NAME: Json = {"type": "string", "minLength": 1, "maxLength": MAX_BROKER}
