@@ -81,6 +81,17 @@ CONNECTION: Final = _family("ConnectionState", "client", {
     "throttled": State(_("throttled"), Sign("warn", "circle-pause"), "it sends more than its limit"),
     "connected": State(_("connected"), _GOOD, "it is connected"),
 })  # fmt: skip
+CLIENT_EVENT: Final = _family("ClientEventName", "event of a client", {
+    "connected": State(_("connected"), _QUIET, "it has logged in"),
+    "subscribed": State(_("subscribed"), _QUIET, "it has subscribed to a destination"),
+    "unsubscribed": State(_("unsubscribed"), _QUIET, "it has ended a subscription"),
+    "slow": State(_("slow"), _WARN, "it takes longer for messages than others do"),
+    "recovered": State(_("reads messages again"), _QUIET, "it is not slow any more"),
+    "refused": State(_("refused"), _BAD, "it was refused something; `code` says why, `by` which rule"),
+    "draining": State(_("drained"), _WARN, "an operator has it finish what it has"),
+    "disconnecting": State(_("closed by an operator"), _BAD, "an operator (`by`) has disconnected it"),
+    "closed": State(_("disconnected"), _QUIET, "it has disconnected, for the reason in `detail`"),
+})  # fmt: skip
 ALERT: Final = _family("AlertState", "alert", {
     "firing": State(_("firing"), _ALARM, "its condition holds, and no operator has taken care of it"),
     "acknowledged": State(_("acknowledged"), Sign("quiet", "user"), "an operator has taken care of it"),
@@ -211,6 +222,17 @@ REBALANCING: Final = _family("RebalancingState", "rebalancing of a broker's clie
     "done": State(_("done"), _GOOD, "all that were asked have gone"),
     "incomplete": State(_("incomplete"), _WARN, "some had not gone in time"),
     "replaced": State(_("replaced by the next"), _PAUSED, "another rebalancing has begun"),
+})  # fmt: skip
+STAYS: Final = _family("Stays", "client that stays in a rebalancing", {
+    "": State("", _QUIET, "it would go"),
+    "no-list": State(_("take no list"), _QUIET, "it does not listen to lists"),
+    "priority": State(_("prefer this broker"), _QUIET, "it prefers this broker"),
+    "transaction": State(_("have a transaction"), _QUIET, "it has one to end, and goes if it does in time"),
+    "deliveries": State(_("have deliveries to settle"), _QUIET, "it has some to settle, and goes after that"),
+    "asked": State(_("were asked"), _QUIET, "it was asked already"),
+    "declined": State(_("stayed though asked"), _QUIET, "it was asked, and has stayed"),
+    "no-address": State(_("have no address elsewhere"), _QUIET, "no broker has an address for its transport"),
+    "not-needed": State(_("need not go"), _QUIET, "as many as should go are others"),
 })  # fmt: skip
 PIPELINE: Final = _family("PipelineState", "run of the data pipeline", {
     "starting": State(_("starting"), _WARN, "Spark starts"),

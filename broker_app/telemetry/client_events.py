@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from broker_app.base.reply_types import Facts
-from broker_app.telemetry.events import CLIENT_EVENTS
+from broker_app.base.states import CLIENT_EVENT
 
-CONNECTED, SUBSCRIBED, UNSUBSCRIBED, SLOW, RECOVERED, REFUSED, DRAINING, DISCONNECTING, CLOSED = CLIENT_EVENTS
+CONNECTED, SUBSCRIBED, UNSUBSCRIBED, SLOW, RECOVERED, REFUSED, DRAINING, DISCONNECTING, CLOSED = CLIENT_EVENT
 #: the reason of a connection that its client ended by DISCONNECT
 LEFT: Final = "the client left"
 #: how long the events of a disconnected client are kept

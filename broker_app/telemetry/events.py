@@ -1,4 +1,4 @@
-"""The events of the event log, of bridges and of clients, by name, with what the console shows of each."""
+"""The events of the event log and of bridges, by name, with what the console shows of each."""
 
 from __future__ import annotations
 
@@ -7,33 +7,12 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from broker_app.base.marked import mark as _
-from broker_app.base.states import Sign
 
 #: kinds of what something happens to
 BRIDGES, FILES, ALERTS, MIRRORS, CLUSTER, CALLBACKS, REFLEXES, STORE, BROKER = KINDS = (
-    "bridges", "files", "alerts", "mirrors", "cluster", "callbacks", "reflexes", "store", "broker",
+    _("bridges"), _("files"), _("alerts"), _("mirrors"), _("cluster"), _("callbacks"), _("reflexes"),
+    _("store"), _("broker"),
 )  # fmt: skip
-_INFO, _WARNING, _ERROR = Sign("quiet", "circle"), Sign("warn", "triangle-alert"), Sign("bad", "circle-x")
-
-
-class ClientEventType(NamedTuple):
-    """An event of a client: its label, which the console translates, and its sign."""
-
-    label: str
-    sign: Sign
-
-
-CLIENT_EVENTS: Final[Mapping[str, ClientEventType]] = MappingProxyType({
-    "connected": ClientEventType(_("connected"), _INFO),
-    "subscribed": ClientEventType(_("subscribed"), _INFO),
-    "unsubscribed": ClientEventType(_("unsubscribed"), _INFO),
-    "slow": ClientEventType(_("slow"), _WARNING),
-    "recovered": ClientEventType(_("reads messages again"), _INFO),
-    "refused": ClientEventType(_("refused"), _ERROR),
-    "draining": ClientEventType(_("drained"), _WARNING),
-    "disconnecting": ClientEventType(_("closed by an operator"), _ERROR),
-    "closed": ClientEventType(_("disconnected"), _INFO),
-})  # fmt: skip
 
 
 class Event(NamedTuple):

@@ -7,7 +7,7 @@ what is looked up for a name that the page does not know is the name itself.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ from broker_app.telemetry import (
 )
 from broker_app.telemetry.alerts import condition
 from broker_app.telemetry.alerts.conditions import CONDITIONS
-from broker_app.telemetry.events import CLIENT_EVENTS, ClientEventType
 
 FOLDER = Path(__file__).resolve().parents[2] / "frontend" / "src" / "generated"
 
@@ -49,7 +48,7 @@ _TEST = (
 #: families of states that the browser draws
 _SIGNS = (
     "Health", "DestinationState", "SubscriptionState", "ConnectionState", "AlertState", "Severity",
-    "FlowState", "OriginState", "ServiceActivity", "PendingState", "JobState",
+    "ClientEventName", "FlowState", "OriginState", "ServiceActivity", "PendingState", "JobState",
 )  # fmt: skip
 
 
@@ -61,7 +60,6 @@ def files() -> dict[Path, str]:
         "configuration": tuple(_of_configuration()),
         "alerts": tuple(_of_alerts()),
         **{f"signs/{_dashed(name)}": tuple(_of_signs(name, states.FAMILIES[name][1])) for name in _SIGNS},
-        "signs/client-event-name": tuple(_of_signs("ClientEventName", CLIENT_EVENTS)),
     }
     head = "/** Written by `python -m tests.docs.generated`. */"
     return {FOLDER / f"{name}.ts": "\n\n".join((head, *parts)) + "\n" for name, parts in modules.items()}
@@ -76,7 +74,6 @@ def _types() -> Iterable[str]:
     yield _union("PlannedOperation", plan.PLANNED, "Operations with a dry run.")
     yield _union("AlertCondition", CONDITIONS, "The condition of an alert.")
     yield _union("ComponentKind", component_health.TABLE, "The kind of a component whose health is known.")
-    yield _union("ClientEventName", CLIENT_EVENTS, "An event of a client.")
     yield _union("Right", (*METHODS, ADMINISTER), "A right on a destination.")
     yield _union("Fact", FACTS, "What conditions of rules may ask for: `/event/<fact>`.")
     yield _union("Method", METHODS.values(), "The values of the fact `method`.")
@@ -139,7 +136,7 @@ def _of_alerts() -> Iterable[str]:
     )
 
 
-def _of_signs(name: str, family: Mapping[str, states.State | ClientEventType]) -> Iterable[str]:
+def _of_signs(name: str, family: states.Family) -> Iterable[str]:
     yield (
         'import { gettext } from "../../gettext.ts";\nimport type { Sign } from "../../view/sign.ts";\n'
         f'import type {{ {name} }} from "../tables.ts";'

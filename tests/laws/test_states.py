@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from broker_app.base.states import FAMILIES
-from broker_app.features.cluster.clients.client_reports import RebalancingState
+from broker_app.features.cluster.clients.client_reports import RebalancingState, Stays
 from broker_app.features.cluster.report import LinkState, MemberState
 from mom_pipeline.jobs import reconcile
 from tests.support import checkout
@@ -95,7 +95,12 @@ def test_no_module_of_the_console_has_a_second_sign() -> None:
 
 
 def test_types_have_the_names_of_the_table() -> None:
-    types = {"LinkState": LinkState, "MemberState": MemberState, "RebalancingState": RebalancingState}
+    types = {
+        "LinkState": LinkState,
+        "MemberState": MemberState,
+        "RebalancingState": RebalancingState,
+        "Stays": Stays,
+    }
     for name, type_ in types.items():
         assert get_args(type_) == tuple(FAMILIES[name][1])
     assert tuple(FAMILIES["ReconciliationState"][1]) == reconcile.STATES

@@ -65,16 +65,9 @@ class AdoptedReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MemberState = Literal[
-    "OPERATING",
-    "TAKEOVER_STARTED",
-    "TAKEOVER_COMPLETE",
-    "TAKEOVER_FAILED",
-    "QUIESCE_STARTED",
-    "QUIESCE_COMPLETE",
-    "SHUTDOWN_STARTED",
-    "BROKER_DOWN",
-    "UNKNOWN",
-]
+    "OPERATING", "TAKEOVER_STARTED", "TAKEOVER_COMPLETE", "TAKEOVER_FAILED", "QUIESCE_STARTED",
+    "QUIESCE_COMPLETE", "SHUTDOWN_STARTED", "BROKER_DOWN", "UNKNOWN",
+]  # fmt: skip
 
 
 class MemberReport(msgspec.Struct, frozen=True, kw_only=True):

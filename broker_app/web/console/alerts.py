@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse
@@ -26,7 +27,7 @@ from broker_app.web.console.base.list_page import ListPage
 from broker_app.web.console.base.remove_page import RemovePage
 from broker_app.web.console.base.resource_form import ResourceForm
 from broker_app.web.console.base.resource_page import ResourcePages
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of, ask, node_of
 from broker_app.web.resource_types import Spec
 from broker_app.web.resource_types.alerts import built_in_rules
 
@@ -34,6 +35,7 @@ from broker_app.web.resource_types.alerts import built_in_rules
 _NAMED = 10
 #: seconds for which a test waits for the node, which waits for the targets
 _TEST_S = TIMEOUT_S * MOST_TARGETS / AT_A_TIME + 5
+_NO_NODE: Final = _("This process only serves the console: no broker here sends notifications.")
 
 
 class AlertRuleForm(ResourceForm):
@@ -134,13 +136,9 @@ class _Previewed(EditPage):
 
 def would_fire(request: HttpRequest, key: str, spec: Spec) -> dict[str, object]:
     """All that the condition of a rule holds of now, for a template; empty if no node answers."""
-    node = node_of(request)
-    if node is None:
-        return {}
     rule = AlertRule.of(key, spec)
-    try:
-        found = ask(node, node.alerts.preview(rule))
-    except Refused:
+    found, _fault = answer_of(request, lambda node: node.alerts.preview(rule), _NO_NODE)
+    if found is None:
         return {}
     subjects = [one.subject for one in found]
     return {
@@ -155,7 +153,7 @@ def test_of(request: HttpRequest, targets: Sequence[str]) -> dict[str, object]:
     """The answers of targets to a test, for a template, or why none was sent."""
     node = node_of(request)
     if node is None:
-        return {"test_fault": _("This process only serves the console: no broker here sends notifications.")}
+        return {"test_fault": _NO_NODE}
     try:
         question = node.operations.test_notification(targets, request.user.get_username())
         tested = ask(node, question, within_s=_TEST_S)

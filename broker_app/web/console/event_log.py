@@ -8,21 +8,12 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext as translated
 
 from broker_app.reflex.reflexes import FAILED, RECOVERED
+from broker_app.telemetry import events
 from broker_app.telemetry.event_log import LoggedEvent
-from broker_app.telemetry.events import (
-    ALERTS,
-    BRIDGES,
-    BROKER,
-    CALLBACKS,
-    CLUSTER,
-    FILES,
-    MIRRORS,
-    REFLEXES,
-    STORE,
-)
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.labels import label_of_event
 from broker_app.web.console.forwarding.callbacks import page_of
@@ -32,18 +23,6 @@ from broker_app.web.policy_sync import node_of
 _SHOWN = 200
 #: events of libraries of reflexes; others are of single reflexes
 _OF_LIBRARIES = (FAILED, RECOVERED)
-_KINDS = (
-    ("", _("all kinds")),
-    (BRIDGES, _("bridges")),
-    (FILES, _("files")),
-    (ALERTS, _("alerts")),
-    (MIRRORS, _("mirrors")),
-    (CLUSTER, _("cluster")),
-    (CALLBACKS, _("callbacks")),
-    (REFLEXES, _("reflexes")),
-    (STORE, _("store")),
-    (BROKER, _("broker")),
-)
 
 
 class EventsPage(AdministratorsPage):
@@ -51,20 +30,20 @@ class EventsPage(AdministratorsPage):
         node = node_of(request)
         query, kind = request.GET.get("filter", "").strip(), request.GET.get("kind", "")
         trouble = request.GET.get("trouble") == "1"
-        events = node.events.all() if node is not None else []
+        logged = node.events.all() if node is not None else []
         matching = [
             event
-            for event in events
+            for event in logged
             if query.casefold() in _words(event) and kind in ("", event.kind) and (event.code or not trouble)
         ]
         context = {
             "node": node is not None,
             "filter": query,
             "kind": kind,
-            "kinds": _KINDS,
+            "kinds": [("", _("all kinds")), *((one, translated(one)) for one in events.KINDS)],
             "trouble": trouble,
             "filtered": bool(query or kind or trouble),
-            "all": len(events),
+            "all": len(logged),
             "matching": len(matching),
             "rows": [_row(event) for event in matching[:_SHOWN]],
         }
@@ -90,14 +69,14 @@ def _of_reflex(event: LoggedEvent) -> str:
 def _row(event: LoggedEvent) -> dict[str, object]:
     """An event, and the address of the page of its source."""
     about = {
-        BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
-        ALERTS: reverse("console:alerts"),
-        MIRRORS: reverse("console:mirrors"),
-        CLUSTER: reverse("console:cluster"),
-        CALLBACKS: _of_callback(event.name),
-        REFLEXES: _of_reflex(event),
-        STORE: reverse("console:alerts"),
-        BROKER: reverse("console:settings"),
+        events.BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
+        events.ALERTS: reverse("console:alerts"),
+        events.MIRRORS: reverse("console:mirrors"),
+        events.CLUSTER: reverse("console:cluster"),
+        events.CALLBACKS: _of_callback(event.name),
+        events.REFLEXES: _of_reflex(event),
+        events.STORE: reverse("console:alerts"),
+        events.BROKER: reverse("console:settings"),
     }.get(event.kind, reverse("console:files"))
     label = label_of_event(event.event)
     return {

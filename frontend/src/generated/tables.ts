@@ -18,6 +18,9 @@ export type AlertState = "firing" | "acknowledged" | "silenced" | "ended";
 /** The state of one alert that fires. */
 export type Severity = "warning" | "critical";
 
+/** The state of one event of a client. */
+export type ClientEventName = "connected" | "subscribed" | "unsubscribed" | "slow" | "recovered" | "refused" | "draining" | "disconnecting" | "closed";
+
 /** The state of one queue of a bridge. */
 export type FlowState = "suspended" | "starting" | "running" | "retrying" | "stalled" | "failed";
 
@@ -47,9 +50,6 @@ export type AlertCondition = "oldest" | "dead-letters" | "no-consumer" | "bridge
 
 /** The kind of a component whose health is known. */
 export type ComponentKind = "callback" | "reflex" | "bridge" | "mirror" | "link" | "pipeline" | "store";
-
-/** An event of a client. */
-export type ClientEventName = "connected" | "subscribed" | "unsubscribed" | "slow" | "recovered" | "refused" | "draining" | "disconnecting" | "closed";
 
 /** A right on a destination. */
 export type Right = "send" | "receive" | "browse" | "read" | "manage" | "administer";

@@ -6,10 +6,7 @@ from typing import Literal
 
 import msgspec
 
-#: why a client stays: no-list: it does not listen to lists. priority: it prefers this broker. transaction,
-#: deliveries: it has some to settle, and goes when it has done that in time. asked: it was asked already.
-#: declined: it was asked, and has stayed. no-address: no broker that takes clients has an address for its
-#: transport. not-needed: as many as should go are others
+#: the types of `base.states`, for the type checker
 Stays = Literal[
     "", "no-list", "priority", "transaction", "deliveries", "asked", "declined", "no-address", "not-needed"
 ]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
-from broker_app.base.states import REBALANCING
-from broker_app.features.cluster.clients.client_reports import Stays
+from broker_app.base.states import REBALANCING, STAYS
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     json_body,
@@ -29,14 +26,6 @@ from broker_app.net.rest.openapi.schemas import (
     whole,
 )
 
-_STAYS: Json = {
-    "enum": list(get_args(Stays)),
-    "description": "why it stays, empty for one that would go. no-list: it does not listen to lists. "
-    "priority: it prefers this broker. transaction, deliveries: it has some to settle, and goes when it has "
-    "done that in time. asked: it was asked already. declined: it was asked, and has stayed. no-address: no "
-    "broker that takes clients has an address for its transport. not-needed: as many as should go are others",
-}
-
 SCHEMAS: Json = {
     "ClusterClientPage": object_of(
         {
@@ -52,7 +41,7 @@ SCHEMAS: Json = {
                             "description": "the list that it was sent last, 0 for none",
                         },
                         "to": {**TEXT, "description": "the broker to which it would go; empty if it stays"},
-                        "stays": _STAYS,
+                        "stays": state_of(STAYS),
                     },
                     required=(),
                 )
@@ -142,7 +131,7 @@ PATHS: Json = {
                 parameter("sort", TEXT, "such as list_version"),
                 parameter("q", TEXT, "words of the id, or a pattern"),
                 parameter("moves", BOOLEAN, "only those that would go, or that would stay"),
-                parameter("stays", _STAYS, "only those that stay for this reason"),
+                parameter("stays", state_of(STAYS), "only those that stay for this reason"),
             ],
         ),
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.base.states import CLIENT_EVENT
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     QUEUE,
@@ -27,11 +28,11 @@ from broker_app.net.rest.openapi.schemas import (
     of_types,
     ref,
     request_of,
+    state_of,
     whole,
 )
 from broker_app.net.stomp.connections import MAX_DRAIN_S
 from broker_app.telemetry.client_events import FLAP_S
-from broker_app.telemetry.events import CLIENT_EVENTS
 from broker_app.telemetry.figures import ConsumerFigures
 
 _CONSUMER_FACTS: Json = of_types(ConsumerFigures)["ConsumerFigures"]["properties"]
@@ -105,7 +106,7 @@ _EVENT = object_of(
     {
         "at": TIME,
         "first_at": {**TIME, "description": "of the first one, where it happened several times in a row"},
-        "event": {"enum": list(CLIENT_EVENTS)},
+        "event": state_of(CLIENT_EVENT),
         "code": {**TEXT, "description": "the problem of a refusal"},
         "detail": TEXT,
         "by": {**TEXT, "description": "the rule that refused it, or the operator"},

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
-from django.utils.translation import gettext_lazy as _
-
-from broker_app.base.states import REBALANCING
+from broker_app.base.states import REBALANCING, STAYS
 from broker_app.features.cluster.clients.client_reports import (
     ListsReport,
     RebalanceReport,
     Rebalancing,
-    Stays,
 )
 from broker_app.web.console.base.badges import badge
 from broker_app.web.console.base.shown import Shown
 
 #: rows of each history
 _SHOWN: Final = 10
-#: reasons to stay
-_WORDS: Final[dict[Stays, Any]] = {
-    "no-list": _("take no list"),
-    "priority": _("prefer this broker"),
-    "transaction": _("have a transaction"),
-    "deliveries": _("have deliveries to settle"),
-    "asked": _("were asked"),
-    "declined": _("stayed though asked"),
-    "no-address": _("have no address elsewhere"),
-    "not-needed": _("need not go"),
-}
 
 
 def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
@@ -42,9 +28,9 @@ def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
         "running_planned": sum(running.planned.values()) if running is not None else 0,
         "running_moved": sum(running.moved.values()) if running is not None else 0,
         "stays": [
-            {"word": word, "number": rebalance.stays[reason]}
-            for reason, word in _WORDS.items()
-            if reason in rebalance.stays
+            {"word": badge(state).word, "number": rebalance.stays[reason]}
+            for reason, state in STAYS.items()
+            if reason and reason in rebalance.stays
         ],
         "history": [_past(one) for one in rebalance.history[:_SHOWN]],
         "versions": [

@@ -19,7 +19,7 @@ from broker_app.web.actor import actor_of
 from broker_app.web.console.base.fields import CodeField, LinesField
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.console.forwarding.reflex_status import NO_NODE, shown_stored
-from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.policy_sync import answer_of, ask, node_of
 from broker_app.web.resource_types import Spec
 
 #: characters of a body
@@ -78,19 +78,17 @@ def stored_trial(request: HttpRequest, *, reflex: str | None = None, draft: Spec
     reflex, or of one that need not be saved."""
     destination = request.POST.get("stored", "").strip()
     shown: Shown = {"stored_destination": destination}
-    node = node_of(request)
-    if node is None:
-        return {**shown, "stored_fault": NO_NODE}
     members = Draft.__struct_fields__
     declared = (
         Draft(**{name: draft[name] for name in members if name in draft}) if draft is not None else None
     )
     asked = StoredTrialRequest(destination, reflex, declared)
-    question = node.operations.test_reflexes_with_stored(asked, request.user.get_username())
-    try:
-        found = ask(node, question, within_s=2 * WITHIN_S)
-    except Refused as refusal:
-        return {**shown, "stored_fault": refusal.detail}
+    user = request.user.get_username()
+    found, fault = answer_of(
+        request, lambda node: node.operations.test_reflexes_with_stored(asked, user), NO_NODE, 2 * WITHIN_S
+    )
+    if found is None:
+        return {**shown, "stored_fault": fault}
     if found["messages"]:
         address = destination_of(destination)
         read = audit.Action(READ, f"{address.kind}s", address.address, after={"messages": found["messages"]})
