@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from broker_app.core import commands as c
+from broker_app.core.message import Envelope, Message
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.features.masks import hiding
 from broker_app.features.masks.hiding import HIDDEN, Hiding, hide_fields, hide_headers
@@ -199,6 +200,14 @@ def test_fields_of_bodies(body: bytes, shown: bytes) -> None:
     assert hide_fields(body, [parts_of("/a/b")]) == shown
 
 
+def test_dead_letters_of_a_durable_subscription_are_masked_as_their_topic_is() -> None:
+    block = b"pin:1\norigin-topic:/topic/crm.new\ndead-reason:REJECTED\n"
+    message = Message(Envelope("/queue/x", block), b"{}", 1, 1, recorded=True)
+    shown = Hiding([Mask("m", "/topic/crm.>", ("pin",))]).shown("/queue/x", message)
+    assert shown.envelope.block.startswith(b"pin:********\norigin-topic")
+    assert (message.envelope.block, shown.position) == (block, 1), "the original stays as it is"
+
+
 def test_pointers_have_escapes_and_wildcards() -> None:
     body = b'{"a/b":{"~":1},"l":[{"p":1},{"p":{"q":2}}],"":{"":3}}'
     assert json.loads(hide_fields(body, [parts_of("/a~1b/~0")]))["a/b"] == {"~": HIDDEN}
@@ -229,6 +238,10 @@ def test_headers_are_hidden_whatever_their_case_and_each_time() -> None:
         ("/queue/a.>", "/queue/a.b.c", True),
         ("/queue/a.>", "/topic/a.b", False),
         ("/topic/>", "/topic/a", True),
+        ("/topic/a.b", "/topic/a.>", True),
+        ("/topic/a.b", "/topic/*.b", True),
+        ("/topic/a.>", "/topic/a.b.>", True),
+        ("/topic/a.b", "/topic/b.>", False),
     ],
 )
 def test_what_a_mask_is_about(pattern: str, address: str, about: bool) -> None:

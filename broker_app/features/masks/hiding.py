@@ -7,6 +7,7 @@ have the value anywhere.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +29,7 @@ _MAX_KNOWN: Final = 1_000
 #: parts of pointers
 _Parts = tuple[str, ...]
 _EVERYTHING: Final = ">"
+_WILDCARD: Final = re.compile("[*>]")
 
 
 class Cover(NamedTuple):
@@ -45,7 +47,7 @@ class Hiding:
 
     def __init__(self, masks: Iterable[Mask]) -> None:
         self.masks = tuple(masks)
-        self._known: dict[tuple[str, str], Cover] = {}
+        self._known: dict[tuple[str, ...], Cover] = {}
 
     def covers(self, address: str) -> list[str]:
         """The names of the masks of messages at an address."""
@@ -54,7 +56,8 @@ class Hiding:
     def shown(self, address: str, message: Message) -> Message:
         """The message as the user sees it at an address: itself when nothing of it is hidden."""
         block, body = message.envelope.block, message.body
-        cover = self._cover(address, dead_letter_headers.origin_of(block))
+        came_from = dead_letter_headers.origin_of(block), dead_letter_headers.sent_to(block)
+        cover = self._cover(address, message.envelope.address, *came_from)
         if cover is _NOTHING:
             return message
         hidden_block, hidden_body = hide_headers(block, cover.headers), hide_fields(body, cover.fields)
@@ -71,20 +74,17 @@ class Hiding:
         """A filter of messages at an address that finds nothing by what is hidden."""
         return lambda message, message_id: fits(self.shown(address, message), message_id)
 
-    def _cover(self, address: str, origin: str) -> Cover:
-        key = address, origin
-        found = self._known.get(key)
+    def _cover(self, *addresses: str) -> Cover:
+        found = self._known.get(addresses)
         if found is None:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            found = self._known[key] = self._find(address, origin)
+            found = self._known[addresses] = self._find(addresses)
         return found
 
-    def _find(self, address: str, origin: str) -> Cover:
+    def _find(self, addresses: Sequence[str]) -> Cover:
         masks = [
-            mask
-            for mask in self.masks
-            if _is_about(mask.destination, address) or (origin and _is_about(mask.destination, origin))
+            mask for mask in self.masks if any(one and _is_about(mask.destination, one) for one in addresses)
         ]
         if not masks:
             return _NOTHING
@@ -132,9 +132,13 @@ def hiding_of(masks: Sequence[Mask], groups: frozenset[str]) -> Hiding | None:
 
 
 def _is_about(pattern: str, address: str) -> bool:
-    """Return whether a mask is about an address; that of a queue is about its dead letters as well."""
+    """Return whether a mask is about an address; that of a queue is about its dead letters as well. An
+    address with wildcards, as durable subscriptions have, may stand for all that begin as it does."""
     if pattern == _EVERYTHING:
         return True
+    if _WILDCARD.search(address):
+        begins, beginning = _WILDCARD.split(address)[0], pattern.removesuffix(_EVERYTHING)
+        return begins.startswith(beginning) or beginning.startswith(begins)
     if pattern.endswith(_EVERYTHING):
         return address.startswith(pattern[:-1])
     return address in (pattern, pattern + DEAD_SUFFIX)
