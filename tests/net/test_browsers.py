@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker_app.core.limits import Limits
+from broker_app.features.masks.mask import Mask
 from broker_app.net.auth.login import Identity
 from broker_app.net.stomp.transports import local
 from broker_app.rules.rule import DENY, Rule
@@ -185,3 +186,24 @@ async def test_it_needs_the_rights_to_browse_and_to_read(tmp_path: Path) -> None
                 await pipe.send(BROWSE % b"")
                 answer = await pipe.receive()
             assert b"/not-allowed" in answer and method.lower().encode() in answer
+
+
+async def test_it_shows_no_values_that_a_mask_hides_and_finds_none_by_them(tmp_path: Path) -> None:
+    async with small_node(tmp_path, policy_of(users={"john": (), "ann": ("fraud",)})) as node:
+        await node.change(masks=(Mask("pins", "/queue/a", ("pin",), ("/card",), ("fraud",)),))
+        async with node.stomp("ann") as mom:
+            await mom.send(QUEUE, '{"card": 4711}', headers={"pin": "0815"})
+        seen: dict[str, list[bytes]] = {}
+        for user in ("john", "ann"):
+            for selector in (b"", b"selector:pin='0815'\n"):
+                pipe = local.LocalPipe(node.node.registry, Identity(user, None))
+                async with asyncio.timeout(patient(10)):
+                    await pipe.send(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0" + BROWSE % selector)
+                    answers = b""
+                    while b"\nbrowser:end\n" not in answers:
+                        answers += await pipe.receive()
+                seen.setdefault(user, []).append(answers)
+        whole, by_pin = seen["john"]
+        assert b"\npin:********\n" in whole and b'{"card":"********"}' in whole
+        assert b"4711" not in whole and b"\npin:" not in by_pin
+        assert all(b"\npin:0815\n" in answers and b'{"card": 4711}' in answers for answers in seen["ann"])
