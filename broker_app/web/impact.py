@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from broker_app.net.policy.decisions import Decided
+from broker_app.net.policy.roles import MONITOR_RIGHTS, MONITOR_SENTENCE
 from broker_app.node.active_use import ActiveUse
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import SEND, Event
@@ -196,6 +197,9 @@ class _Deciding:
             return Decision(False, because=f"{event.user} could not log in")
         if spec["administrator"]:
             return Decision(True, because="an administrator may do all")
+        if spec["monitor"]:
+            looks = event.right in MONITOR_RIGHTS
+            return Decision(looks, because=MONITOR_SENTENCE)
         return self._rules.decide(event._replace(groups=frozenset(spec["groups"])))
 
 

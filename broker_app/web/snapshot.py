@@ -37,6 +37,7 @@ from broker_app.web.resource_types import reflexes
 from broker_app.web.resource_types.bridges import remotes
 from broker_app.web.resource_types.callbacks import callbacks
 from broker_app.web.resource_types.masks import masks
+from broker_app.web.roles import is_monitor
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
     # First: where a change comes between two statements, the version is of before, and all is read again.
     version = read_version()
     broker = read_broker()
-    users = User.objects.filter(is_active=True).only("username", "password", "is_superuser")
+    users = User.objects.filter(is_active=True).only("username", "password", "is_superuser", "is_staff")
     ended = Q(expires__lte=timezone.now())
     tokens = Token.objects.filter(~ended, owner__is_active=True).select_related("owner")
     return Policy(
@@ -74,7 +75,7 @@ def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
 
 def _facts_of(user: User) -> UserFacts:
     groups = frozenset(group.name for group in user.groups.all())
-    return UserFacts(user.username, user.password, user.is_superuser, groups)
+    return UserFacts(user.username, user.password, user.is_superuser, groups, is_monitor(user))
 
 
 def _facts_of_token(token: Token) -> TokenFacts:

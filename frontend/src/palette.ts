@@ -13,6 +13,7 @@ import { recent } from "./recent.ts";
 import { gettext } from "./gettext.ts";
 import { toggleTheme } from "./theme.ts";
 import { showToast } from "./toasts.ts";
+import { refusal } from "./view/refusal.ts";
 
 const { basePath = "/" } = document.body.dataset;
 const PAUSE_MS = 120;
@@ -82,7 +83,9 @@ class Palette {
     }));
     const actions = [
       { group: gettext("Actions"), label: gettext("Theme: light or dark"), hint: "t", action: toggleTheme },
-      { group: gettext("Actions"), label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) },
+      ...(refusal() === undefined
+        ? [{ group: gettext("Actions"), label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) }]
+        : []),
       {
         group: gettext("Actions"),
         label: gettext("Keyboard shortcuts"),
@@ -97,7 +100,7 @@ class Palette {
   /** Results of the broker as they come: commands for texts such as `pause dc`, else pages. */
   async #seek(): Promise<void> {
     const number = ++this.#asked;
-    const { verb, kind, name: query } = queryOf(this.#text, VERBS);
+    const { verb, kind, name: query } = queryOf(this.#text, refusal() === undefined ? VERBS : []);
     const known = this.#here();
     const found: Found[][] = [];
     this.#busy = true;

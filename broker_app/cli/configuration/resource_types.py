@@ -110,11 +110,12 @@ MASKS = ResourceType(
 USERS = ResourceType(
     "user",
     "/users",
-    ("name", "administrator", "active", "groups", "email"),
+    ("name", "administrator", "monitor", "active", "groups", "email"),
     {
         "password": Field("@FILE that contains it, or @- for standard input", _secret("password")),
         "groups": Field("groups of the user", _names),
         "administrator": Field("yes: may do everything", _truth),
+        "monitor": Field("yes: sees everything and changes nothing", _truth),
         "active": Field("no: may not log in", _truth),
         "email": Field("free text"),
     },

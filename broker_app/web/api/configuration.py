@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 from django.conf import settings
 from drf_spectacular.utils import extend_schema
@@ -173,6 +173,7 @@ class Files(APIView):
 class Check(APIView):
     """Trying a file."""
 
+    changes_nothing: ClassVar = True
     permission_classes = (MayAdminister,)
 
     @extend_schema(

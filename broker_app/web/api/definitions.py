@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.parsers import BaseParser
@@ -153,6 +153,7 @@ class Definitions(APIView):
 class DefinitionsPlan(APIView):
     """The plan of a document."""
 
+    changes_nothing: ClassVar = True
     permission_classes = (MayAdminister,)
     parser_classes = (JsonDocument, YamlDocument)
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from django.db import transaction
 from drf_spectacular.utils import extend_schema
-from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -48,6 +48,7 @@ from broker_app.web.api.resource import MAX_PAGE, page_reply
 from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
 from broker_app.web.resource_types import RESOURCE_TYPES
+from broker_app.web.roles import MayUse
 
 if TYPE_CHECKING:
     from broker_app.node.node import Node
@@ -56,13 +57,14 @@ KIND = "destinations"
 _OF_WRITES = ("dry_run",)
 
 
-class MayConfigure(BasePermission):
+class MayConfigure(MayUse):
     """All authenticated users may read; administrators may write."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        if request.user.is_authenticated and request.method not in SAFE_METHODS:
+        permitted = super().has_permission(request, view)
+        if permitted and request.method not in SAFE_METHODS:
             require_administrator(request)
-        return bool(request.user.is_authenticated)
+        return permitted
 
 
 _WRITTEN = {"anyOf": [row_schema(), ref("DryRun")]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -35,6 +35,7 @@ from broker_app.web.events import destination_of, shown
 from broker_app.web.impact import rules_of
 from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.users import missing_user
+from broker_app.web.roles import is_monitor
 from broker_app.web.snapshot import read_rules
 
 #: rules that an answer lists one by one
@@ -104,12 +105,15 @@ class _Query(NamedTuple):
     right: str
     destination: Destination
     admin: bool
+    monitor: bool
     token: str
     grants: tuple[Grant, ...] | None
 
 
 class Explain(APIView):
     """One decision explained."""
+
+    changes_nothing: ClassVar = True
 
     @extend_schema(
         operation_id="explain",
@@ -187,8 +191,10 @@ def _query_of(request: Request, given: Mapping[str, Any], where: str) -> _Query:
         **{name: given[name] for name in _FACTS if name in given},
     )
     admin = known is not None and known.is_superuser
+    monitor = known is not None and is_monitor(known)
     token = given.get("token", "")
-    return _Query(event, RIGHTS[method], destination, admin, token, _grants(user, token) if token else None)
+    grants = _grants(user, token) if token else None
+    return _Query(event, RIGHTS[method], destination, admin, monitor, token, grants)
 
 
 def _check_text(value: object, pointer: str) -> None:
@@ -253,6 +259,7 @@ def _answer(request: Request, question: _Query, rules: Rules) -> Response:
         question.right,
         question.destination,
         admin=question.admin,
+        monitor=question.monitor,
         token=question.token,
         grants=question.grants,
     )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from broker_app.base.refused import Refused
 from broker_app.models import Token
+from broker_app.web.roles import MayUse, changes_nothing, is_monitor
 
 ADMINISTER = "administer"
 
 
 def is_administrator(request: Request) -> bool:
-    """True for an administrator; a token needs to grant this right."""
-    return bool(getattr(request.user, "is_superuser", False)) and lends(request.auth, ADMINISTER)
+    """True for an administrator, or a monitor who only looks; a token needs to grant this right."""
+    user = request.user
+    has_role = user.is_superuser or (is_monitor(user) and changes_nothing(request))
+    return has_role and lends(request.auth, ADMINISTER)
 
 
 def lends(token: object, right: str) -> bool:
@@ -35,11 +37,11 @@ def require_administrator(request: Request) -> None:
     raise Refused("not-allowed", detail, right=ADMINISTER)
 
 
-class MayAdminister(BasePermission):
-    """Only for administrators."""
+class MayAdminister(MayUse):
+    """Only for administrators, and for monitors where nothing changes."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        if not request.user.is_authenticated:
+        if not super().has_permission(request, view):
             return False
         require_administrator(request)
         return True

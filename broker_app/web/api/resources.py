@@ -106,8 +106,8 @@ class Users(Resource):
     kind = "users"
     listing: ClassVar[Listing[Row]] = listing(
         kind,
-        sortable=("administrator", "active", "email"),
-        filters={"administrator": itemgetter("administrator"), "active": itemgetter("active")},
+        sortable=("administrator", "monitor", "active", "email"),
+        filters={name: itemgetter(name) for name in ("administrator", "monitor", "active")},
         matches={"group": has("groups")},
     )
 

@@ -89,6 +89,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
     },
     "users": {
         "administrator": {**_TRUTH, "default": False},
+        "monitor": {**_TRUTH, "default": False, "description": "sees everything and changes nothing"},
         "active": {**_TRUTH, "default": True},
         "groups": {**_NAMES, "items": {"type": "string", "minLength": 1, "maxLength": 150}},
         "email": {"type": "string", "maxLength": 254},

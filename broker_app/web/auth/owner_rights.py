@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from broker_app.core.destination import parse
 from broker_app.net.policy.access import asked_of_rules, decided_before_rules
 from broker_app.rules.event import CALLBACK, METHODS, RECEIVE, Event
+from broker_app.web.roles import is_monitor
 from broker_app.web.snapshot import read_rules
 
 
@@ -17,7 +18,9 @@ def refusal(name: str, address: str, right: str = RECEIVE) -> str:
     if user is None:
         return f"{name} is no user that may log in"
     destination = parse(address)
-    decision = decided_before_rules(name, right, destination, admin=user.is_superuser)
+    decision = decided_before_rules(
+        name, right, destination, admin=user.is_superuser, monitor=is_monitor(user)
+    )
     if decision is None:
         groups = frozenset(group.name for group in user.groups.all())
         asked = asked_of_rules(right, destination)

@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from broker_app.web.console.base.frame import Page
+from broker_app.web.console.base.frame import Page, sees_all
 from broker_app.web.policy_sync import node_of
 
 #: alerts that the overview shows
@@ -15,7 +15,7 @@ class OverviewPage(Page):
         """Render the page, with room for the alerts that are open now: nothing moves when they come."""
         node = node_of(request)
         alerts = 0
-        if node is not None and request.user.is_superuser:
+        if node is not None and sees_all(request):
             alerts = node.alerts.state.firing + node.alerts.state.acknowledged
         context = {"alert_rows": range(min(alerts, _SHOWN)), "more_alerts": alerts > _SHOWN}
         return render(request, "console/overview.html", context)

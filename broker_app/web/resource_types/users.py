@@ -12,10 +12,11 @@ from django.core.exceptions import ValidationError
 
 from broker_app.models import Token
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts, no_such
+from broker_app.web.roles import is_monitor
 
 #: logins with a meaning of their own
 RESERVED = ("token", "anonymous", "system")
-_FIELDS = {"administrator": bool, "active": bool, "groups": list, "email": str}
+_FIELDS = {"administrator": bool, "monitor": bool, "active": bool, "groups": list, "email": str}
 
 
 class UnvalidatedPassword(str):
@@ -34,6 +35,7 @@ class Users(ResourceType):
         return {
             row.username: {
                 "administrator": row.is_superuser,
+                "monitor": is_monitor(row),
                 "active": row.is_active,
                 "groups": sorted(group.name for group in row.groups.all()),
                 "email": row.email,
@@ -42,7 +44,8 @@ class Users(ResourceType):
         }
 
     def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
-        completed = {"administrator": False, "active": True, "groups": [], "email": "", **spec}
+        defaults = {"administrator": False, "monitor": False, "active": True, "groups": [], "email": ""}
+        completed = {**defaults, **spec}
         if isinstance(completed["groups"], list) and all(
             isinstance(name, str) for name in completed["groups"]
         ):
@@ -53,6 +56,10 @@ class Users(ResourceType):
         if key in RESERVED:
             raise ValidationError(f"{key} is reserved; choose another name for the user")
         check_fields(spec, _FIELDS)
+        if spec["administrator"] and spec["monitor"]:
+            raise ValidationError(
+                {"monitor": "an administrator changes everything, and a monitor nothing: choose one of both"}
+            )
         check_texts("groups", spec["groups"], longest=150)
         # Uniqueness is not checked: the key is the name. A password is checked when one is given.
         User(username=key, email=spec["email"]).clean_fields(exclude=["password"])
@@ -82,7 +89,8 @@ class Users(ResourceType):
             known = Group.objects.values_list("name", flat=True)
             raise ValidationError({"groups": "; ".join(no_such("group", name, known) for name in missing)})
         row = User.objects.filter(username=key).first() or User(username=key)
-        row.is_superuser = row.is_staff = spec["administrator"]
+        row.is_superuser = spec["administrator"]
+        row.is_staff = spec["administrator"] or spec["monitor"]
         row.is_active = spec["active"]
         row.email = spec["email"]
         if secrets:

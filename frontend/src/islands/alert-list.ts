@@ -15,6 +15,7 @@ import { count } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
 import { iconView } from "../view/icon.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 const EVERY_MS = 10_000;
 const MOST = 500;
@@ -78,7 +79,7 @@ export class AlertList extends Island {
         <div class="segments" role="group" aria-label=${gettext("Alerts by state")}>
           ${(Object.keys(SHOWN) as Shown[]).map((shown) => this.#choice(shown, items))}
         </div>
-        ${firing.length > 1 ? html`<span class="spring"></span><button type="button" @click=${() => void this.#acknowledge(firing)}>${gettext("Acknowledge all {count}…", { count: count(firing.length) })}</button>` : nothing}
+        ${firing.length > 1 ? html`<span class="spring"></span><button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => void this.#acknowledge(firing)}>${gettext("Acknowledge all {count}…", { count: count(firing.length) })}</button>` : nothing}
       </div>
       ${
         fault
@@ -160,10 +161,10 @@ export class AlertList extends Island {
 
   #actions(alerts: Alert[]): TemplateResult {
     if (alerts[0]!.state !== "firing") {
-      return html`<button type="button" @click=${() => void this.#wake(alerts)}>${gettext("Unsilence")}</button>`;
+      return html`<button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => void this.#wake(alerts)}>${gettext("Unsilence")}</button>`;
     }
-    return html`<button type="button" @click=${() => void this.#acknowledge(alerts)}>${gettext("Acknowledge…")}</button>
-      <button type="button" @click=${() => void this.#silence(alerts)}>${gettext("Silence…")}</button>`;
+    return html`<button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => void this.#acknowledge(alerts)}>${gettext("Acknowledge…")}</button>
+      <button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => void this.#silence(alerts)}>${gettext("Silence…")}</button>`;
   }
 
   async #acknowledge(alerts: Alert[]): Promise<void> {

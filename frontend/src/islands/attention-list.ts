@@ -10,6 +10,7 @@ import { moment } from "../view/moment.ts";
 import { signView } from "../view/sign.ts";
 import { Island } from "./island.ts";
 import { iconView } from "../view/icon.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 const SHOWN = 6;
 const EVERY_MS = 30_000;
@@ -77,7 +78,7 @@ export class AttentionList extends Island {
   #best(alert: Alert): TemplateResult {
     switch (alert.condition) {
       case "bridge-stalled":
-        return html`<button type="button" @click=${() => void this.#retry(alert)}>${gettext("Retry now")}</button>`;
+        return html`<button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => void this.#retry(alert)}>${gettext("Retry now")}</button>`;
       case "dead-letters":
         return html`<a class="button" href=${pageOf(alert.subject, "messages")}>${gettext("View messages")}</a>`;
       case "oldest":

@@ -5,6 +5,7 @@ import { errorText, read, request } from "../live/requests.ts";
 import { showToast } from "../toasts.ts";
 import { fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 interface Order {
   by: string;
@@ -72,7 +73,7 @@ export class BrokerState extends Island {
   }
 
   #button(verb: Verb, disabled: boolean): TemplateResult {
-    return html`<button type="button" ?disabled=${disabled} @click=${() => void this.#ask(verb)}>${choiceOf(verb, this.broker).label}</button>`;
+    return html`<button type="button" ?disabled=${disabled || refusal() !== undefined} title=${hintOf()} @click=${() => void this.#ask(verb)}>${choiceOf(verb, this.broker).label}</button>`;
   }
 
   async #load(): Promise<void> {

@@ -14,6 +14,7 @@ import { signIn, signView } from "../view/sign.ts";
 import { CLIENT_EVENT_NAME } from "../generated/signs/client-event-name.ts";
 import { Island } from "./island.ts";
 import { iconView } from "../view/icon.ts";
+import { refusal } from "../view/refusal.ts";
 
 const EVERY_MS = 2_000;
 
@@ -171,7 +172,7 @@ export class ConnectionPage extends Island {
 
   #actions(connection: Connection): TemplateResult {
     const own = connection.user === document.body.dataset.user;
-    const hint = own || this.admin !== null ? "" : gettext("requires the right administer: the connection belongs to {user}", { user: connection.user });
+    const hint = refusal() ?? (own || this.admin !== null ? "" : gettext("requires the right administer: the connection belongs to {user}", { user: connection.user }));
     return html`<button type="button" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#drain(connection)}>${gettext("Drain connection…")}</button>
       <button type="button" data-tone="bad" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#close(connection)}>${gettext("Close connection…")}</button>`;
   }

@@ -13,6 +13,7 @@ import type { Consumer as Subscribed } from "../view/connection.ts";
 import { NONE, ago, count, duration, fullTime, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 import { iconView } from "../view/icon.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 /** A consumer with its connection. */
 interface Consumer extends Omit<Subscribed, "waiting"> {
@@ -135,7 +136,7 @@ export class ConsumerList extends Island {
       <td>
         ${
           connection
-            ? html`<button type="button" class="plain" @click=${() => void this.#close(consumer, connection)} title=${gettext("Close connection…")} aria-label=${gettext("Close the connection of {user}", { user: name })}>
+            ? html`<button type="button" class="plain" ?disabled=${refusal() !== undefined} @click=${() => void this.#close(consumer, connection)} title=${hintOf(gettext("Close connection…"))} aria-label=${gettext("Close the connection of {user}", { user: name })}>
               ${iconView("x")}
             </button>`
             : nothing

@@ -14,6 +14,7 @@ import { copyButton } from "./copy-button.ts";
 import { Island } from "./island.ts";
 import { snippetBlock } from "./snippet-block.ts";
 import "./try-it.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 const TITLES: Record<Purpose, string> = {
   produce: gettext("Produce"),
@@ -76,7 +77,7 @@ export class DestinationCode extends Island {
     if (this.#token === "") {
       return html`<p class="token-made">
         <span class="quiet">${gettext("The code reads a token from the environment variable MOM_TOKEN.")}</span>
-        <button type="button" ?disabled=${this.#rights.length === 0} @click=${() => void this.#make()}>${gettext("Create a token…")}</button>
+        <button type="button" ?disabled=${this.#rights.length === 0} title=${hintOf()} @click=${() => void this.#make()}>${gettext("Create a token…")}</button>
       </p>`;
     }
     return html`<p class="notice token-made" data-tone="warn" role="status">
@@ -88,6 +89,7 @@ export class DestinationCode extends Island {
 
   /** The rights that a new token can have; none before they are loaded. */
   get #rights(): Right[] {
+    if (refusal() !== undefined) return [];
     return (["send", "receive"] as const).filter((right) => this.#one.may(right) || this.#one.isMissing);
   }
 

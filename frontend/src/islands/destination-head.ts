@@ -20,6 +20,7 @@ import "../style/destination.css";
 import { JobToast } from "./job-toast.ts";
 import { favourites } from "../favourites.ts";
 import { iconView } from "../view/icon.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 type Paused = Facts["paused"];
 
@@ -151,7 +152,7 @@ export class DestinationHead extends Island {
 
   #act(text: string, right: Right, action: () => Promise<unknown>, tone?: string): TemplateResult {
     const may = this.#one.may(right);
-    const title = may ? nothing : gettext("requires the right {right} on {name}", { right, name: this.name });
+    const title = hintOf(may ? undefined : gettext("requires the right {right} on {name}", { right, name: this.name }));
     return html`<button type="button" data-tone=${tone ?? nothing} ?disabled=${!may} title=${title} @click=${() => void action()}>
       ${text}
     </button>`;
@@ -266,8 +267,8 @@ export class DestinationHead extends Island {
         <span>${gettext("It is created by its first message or subscription.")}</span>
       </p>
       <div class="tools">
-        <a class="button primary" href=${this.#address("publish")}>${gettext("Publish")}</a>
-        <button type="button" @click=${() => void create()}>${gettext("Create it now")}</button>
+        ${refusal() === undefined ? html`<a class="button primary" href=${this.#address("publish")}>${gettext("Publish")}</a>` : nothing}
+        <button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => void create()}>${gettext("Create it now")}</button>
       </div>
     </div>`;
   }

@@ -19,6 +19,7 @@ import { bindShortcuts } from "../shortcuts.ts";
 import "../style/destinations.css";
 import { count, fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { hintOf } from "../view/refusal.ts";
 
 const TYPING_MS = 200;
 const TICK_MS = 1_000;
@@ -239,7 +240,7 @@ export class DestinationList extends Island {
   }
 
   #newButton(): TemplateResult {
-    const title = this.admin ? nothing : gettext("requires the right administer");
+    const title = hintOf(this.admin ? undefined : gettext("requires the right administer"));
     return html`<button type="button" class="primary" ?disabled=${!this.admin} title=${title} @click=${() => void this.#new()}>
       ${this.kind === "queue" ? gettext("New queue") : gettext("New topic")}
     </button>`;

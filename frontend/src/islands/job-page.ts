@@ -14,6 +14,7 @@ import { count, fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
 import { JobToast } from "./job-toast.ts";
 import { iconView } from "../view/icon.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 /** One job: how far it is while it runs, what became of each message, and the way back. */
 export class JobPage extends Island {
@@ -106,8 +107,8 @@ export class JobPage extends Island {
   #actions(job: Job): TemplateResult {
     const follows = (id: string) => html`<a href=${pageOfJob(id)}>${id}</a>`;
     return html`
-      ${isOpen(job) ? html`<button type="button" @click=${() => this.#cancel(job)}>${gettext("Cancel job…")}</button>` : nothing}
-      ${job.can_undo ? html`<button type="button" @click=${() => this.#undo(job)}>${gettext("Undo job…")}</button>` : nothing}
+      ${isOpen(job) ? html`<button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => this.#cancel(job)}>${gettext("Cancel job…")}</button>` : nothing}
+      ${job.can_undo ? html`<button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => this.#undo(job)}>${gettext("Undo job…")}</button>` : nothing}
       ${
         job.op === "export" && job.state === "done"
           ? html`<a class="button primary" href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${gettext("Download the export")}</a>`

@@ -11,6 +11,7 @@ import { bodyOf } from "../view/body.ts";
 import { bytes, count, fullTime } from "../view/format.ts";
 import "./body-view.ts";
 import { Island } from "./island.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 /** One message, whole: body, headers, its path, why it is here, and what can be done to it. */
 export class MessageDetail extends Island {
@@ -116,8 +117,9 @@ export class MessageDetail extends Island {
     const { message, queue } = this;
     const origin = originOf(message);
     const ids = { ids: [message.id] };
-    const held = message.state === "unsettled";
-    const hint = held ? gettext("The message is unsettled; its consumer settles it.") : nothing;
+    const unsettled = message.state === "unsettled";
+    const held = unsettled || refusal() !== undefined;
+    const hint = hintOf(unsettled ? gettext("The message is unsettled; its consumer settles it.") : undefined);
     const gone = () => this.dispatchEvent(new CustomEvent("gone", { bubbles: true }));
     const here = queue ? `/queue/${queue}` : `/topic/${this.topic}`;
     const template = queue ? { from: queue, template: message.id } : undefined;

@@ -5,6 +5,7 @@ import { gettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { Island } from "./island.ts";
 import type { AutoRefresh } from "./auto-refresh.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 /** Actions on the replication offset of another broker's queue: reassign and delete. */
 export class OffsetActions extends Island {
@@ -16,8 +17,8 @@ export class OffsetActions extends Island {
   protected override render() {
     const what = gettext("{source} of {sender}", { source: this.source, sender: this.sender });
     return html`<div class="tools">
-      <button type="button" aria-label=${gettext("Reassign the offset of {what}", { what })} @click=${() => this.#handOver()}>${gettext("Reassign offset…")}</button>
-      <button type="button" aria-label=${gettext("Delete the offset of {what}", { what })} @click=${() => this.#forget()}>${gettext("Delete offset…")}</button>
+      <button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} aria-label=${gettext("Reassign the offset of {what}", { what })} @click=${() => this.#handOver()}>${gettext("Reassign offset…")}</button>
+      <button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} aria-label=${gettext("Delete the offset of {what}", { what })} @click=${() => this.#forget()}>${gettext("Delete offset…")}</button>
     </div>`;
   }
 

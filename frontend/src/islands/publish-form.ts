@@ -16,6 +16,7 @@ import { bareName, isQueue } from "../view/name.ts";
 import { Island } from "./island.ts";
 import { snippetBlock } from "./snippet-block.ts";
 import { iconView } from "../view/icon.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 const CONTENT_TYPES = ["application/json", "text/plain", "application/xml", "text/csv", "application/octet-stream"];
 /**
@@ -226,7 +227,7 @@ export class PublishForm extends Island {
         ${
           this.#running
             ? html`<button type="button" @click=${() => this.#running?.abort()}>${gettext("Stop")}</button>`
-            : html`<button type="submit" class="primary">${gettext("Publish")}</button>`
+            : html`<button type="submit" class="primary" ?disabled=${refusal() !== undefined} title=${hintOf()}>${gettext("Publish")}</button>`
         }
         <span class="quiet"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
       </div>`;

@@ -2,6 +2,7 @@ import { html } from "lit";
 import { openBulkDialog } from "../messages/actions.ts";
 import { gettext } from "../gettext.ts";
 import { Island } from "./island.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 /** Sends dead letters of a flow again: they go back to the queue in which they died, and from there on their way. */
 export class ResendButton extends Island {
@@ -13,6 +14,8 @@ export class ResendButton extends Island {
     return html`<button
       type="button"
       class="plain"
+      ?disabled=${refusal() !== undefined}
+      title=${hintOf()}
       aria-label=${gettext("Resend the dead letters of {to}", { to: this.to })}
       @click=${() => void openBulkDialog("retry", this.queue, {})}
     >

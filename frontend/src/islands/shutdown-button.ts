@@ -4,6 +4,7 @@ import { gettext, ngettext } from "../gettext.ts";
 import { errorText, read, request } from "../live/requests.ts";
 import { showToast } from "../toasts.ts";
 import { Island } from "./island.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 interface Mirrors {
   items: {
@@ -19,7 +20,7 @@ export class ShutdownButton extends Island {
   declare broker: string;
 
   protected override render() {
-    return html`<button type="button" data-tone="bad" @click=${() => void this.#ask()}>${gettext("Shut down…")}</button>`;
+    return html`<button type="button" data-tone="bad" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => void this.#ask()}>${gettext("Shut down…")}</button>`;
   }
 
   async #ask(): Promise<void> {

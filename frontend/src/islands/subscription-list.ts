@@ -15,6 +15,7 @@ import { signIn, signView } from "../view/sign.ts";
 import { SUBSCRIPTION_STATE } from "../generated/signs/subscription-state.ts";
 import { Island } from "./island.ts";
 import "./consumer-list.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 interface Subscription {
   name: string;
@@ -129,7 +130,8 @@ export class SubscriptionList extends Island {
       <td class="num" data-label=${gettext("consumers")}>${count(one.consumers)}</td>
       <td>
         <button
-          type="button" ?disabled=${one.consumers > 0} title=${one.consumers > 0 ? gettext("it has a consumer; close it first") : nothing}
+          type="button" ?disabled=${one.consumers > 0 || refusal() !== undefined}
+          title=${hintOf(one.consumers > 0 ? gettext("it has a consumer; close it first") : undefined)}
           aria-label=${gettext("Delete the subscription {name}", { name: one.name })} @click=${() => void this.#remove(one)}
         >${gettext("Delete…")}</button>
       </td>

@@ -4,6 +4,7 @@ import { gettext, ngettext } from "../gettext.ts";
 import { errorText, request } from "../live/requests.ts";
 import { showToast } from "../toasts.ts";
 import { Island } from "./island.ts";
+import { hintOf, refusal } from "../view/refusal.ts";
 
 interface Preview {
   to: string;
@@ -20,7 +21,7 @@ export class SwitchoverButton extends Island {
   declare to: string;
 
   protected override render() {
-    return html`<button type="button" aria-label=${gettext("Switch over to {to}", { to: this.to })} @click=${() => void this.#ask()}>
+    return html`<button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} aria-label=${gettext("Switch over to {to}", { to: this.to })} @click=${() => void this.#ask()}>
       ${gettext("Switch over…")}
     </button>`;
   }

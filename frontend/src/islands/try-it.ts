@@ -8,6 +8,7 @@ import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 import { Island } from "./island.ts";
 import { iconView } from "../view/icon.ts";
+import { refusal } from "../view/refusal.ts";
 
 interface Received {
   id: string;
@@ -80,7 +81,7 @@ export class TryIt extends Island {
 
   /** A destination that does not exist is created by its first use, if that is allowed. */
   #mayOrNew(right: "send" | "receive"): boolean {
-    return (this.#one.isMissing && !this.#one.isSystem) || this.#one.may(right);
+    return refusal() === undefined && ((this.#one.isMissing && !this.#one.isSystem) || this.#one.may(right));
   }
 
   #takeButton(): TemplateResult {

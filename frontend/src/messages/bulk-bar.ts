@@ -4,6 +4,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { gettext, ngettext } from "../gettext.ts";
 import type { Op } from "./actions.ts";
 import { isEmpty, type Condition } from "./search.ts";
+import { refusal } from "../view/refusal.ts";
 
 export interface BulkParts {
   queue: string;
@@ -51,6 +52,8 @@ function button(op: Op, word: string, parts: BulkParts): TemplateResult {
 
 /** Why an action is not possible; "" if it is. */
 export function obstacle(op: Op, { queue, chosen, condition: { state }, rights }: Pick<BulkParts, "queue" | "chosen" | "condition" | "rights">): string {
+  const refused = refusal();
+  if (refused !== undefined) return refused;
   const right = op === "copy" || op === "export" ? "read" : "manage";
   if (rights !== undefined && !rights.includes(right)) return gettext("Requires the right {right} on {queue}.", { right, queue });
   if (chosen > 0) return "";

@@ -9,6 +9,7 @@ import { signIn, signView } from "./sign.ts";
 import type { OriginState } from "../generated/tables.ts";
 import { ORIGIN_STATE } from "../generated/signs/origin-state.ts";
 import { SERVICE_ACTIVITY } from "../generated/signs/service-activity.ts";
+import { hintOf } from "./refusal.ts";
 
 /** The remote broker of a service at a callback broker. */
 export interface ServiceOrigin {
@@ -48,7 +49,7 @@ export function linkOf({ state, error }: ServiceOrigin): TemplateResult {
 /** The buttons for a service: for its user and for administrators. `done` is called after each action. */
 export function serviceActions(service: Service, administrator: boolean, done: () => void): TemplateResult {
   const own = service.user === document.body.dataset.user;
-  const hint = own || administrator ? nothing : gettext("requires the right administer: the service belongs to {user}", { user: service.user });
+  const hint = hintOf(own || administrator ? undefined : gettext("requires the right administer: the service belongs to {user}", { user: service.user }));
   const disabled = hint !== nothing;
   const { name } = service;
   return html`${

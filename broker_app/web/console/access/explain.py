@@ -15,8 +15,9 @@ from broker_app.net.policy.access import asked_of_rules, decided_before_rules
 from broker_app.rules.event import METHODS, PROTOCOLS, Event
 from broker_app.rules.explain import Explanation
 from broker_app.rules.ruleset import Rules
-from broker_app.web.console.base.frame import Page, is_administrator
+from broker_app.web.console.base.frame import Page, sees_all
 from broker_app.web.events import destination_of
+from broker_app.web.roles import is_monitor
 from broker_app.web.snapshot import read_rules
 from mom_client.storeandforward import PREFIX
 
@@ -92,7 +93,7 @@ class ExplainPage(Page):
     """
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        administrator = is_administrator(request)
+        administrator = sees_all(request)
         question = request.GET.copy()
         if not administrator or "user" not in question:
             question["user"] = request.user.get_username()
@@ -112,11 +113,17 @@ def answer(form: Question, rules: Rules, administrator: bool) -> dict[str, objec
     """The decision of `rules` for a valid form, with its steps, for templates."""
     user = User.objects.filter(username=form.cleaned_data["user"]).first()
     groups = frozenset(user.groups.values_list("name", flat=True)) if user is not None else frozenset()
+    of_monitor = user is not None and is_monitor(user)
     explanation = rules.explain(form.event(groups))
     return {
         "fixed": decided_before_rules(
-            form.cleaned_data["user"], form.cleaned_data["right"], form.target, admin=False
+            form.cleaned_data["user"],
+            form.cleaned_data["right"],
+            form.target,
+            admin=False,
+            monitor=of_monitor,
         ),
+        "of_monitor": of_monitor,
         "explanation": explanation,
         "steps": _steps(explanation, administrator),
         "known": user,

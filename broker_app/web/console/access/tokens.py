@@ -22,7 +22,7 @@ from broker_app.models import Token
 from broker_app.web import actions
 from broker_app.web.actor import actor_of
 from broker_app.web.console.base.fields import LinesField
-from broker_app.web.console.base.frame import Page, is_administrator
+from broker_app.web.console.base.frame import Page, is_administrator, sees_all
 from broker_app.web.console.base.remove_page import RemovePage
 from broker_app.web.console.base.resource_form import ResourceForm
 from broker_app.web.console.base.resource_page import ResourcePages
@@ -133,7 +133,7 @@ class TokensPage(Page):
     """The user's own tokens; administrators can list those of all users."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        of_all_users = is_administrator(request) and request.GET.get("of") == "all"
+        of_all_users = sees_all(request) and request.GET.get("of") == "all"
         rows = rows_of(Token.objects.all()) if of_all_users else own_tokens(request)
         return render(
             request, "console/tokens.html", {"subject": TOKENS, "rows": rows, "of_all_users": of_all_users}

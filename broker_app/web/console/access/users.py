@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from django import forms
 from django.contrib.auth.models import Group
 from django.utils.translation import gettext_lazy
 
+from broker_app.net.policy.roles import MONITOR
 from broker_app.web.console.base.edit_page import AddPage, EditPage
 from broker_app.web.console.base.list_page import ListPage
 from broker_app.web.console.base.remove_page import RemovePage
 from broker_app.web.console.base.resource_form import ResourceForm
 from broker_app.web.console.base.resource_page import ResourcePages
 from broker_app.web.resource_types import Spec
+
+#: the roles with their labels, and what each may do
+ROLES: Final = (
+    ("", "", gettext_lazy("No role: rules decide what the user may do.")),
+    (
+        MONITOR,
+        gettext_lazy("Monitor"),
+        gettext_lazy("Monitor: sees everything, regardless of the rules, and changes nothing."),
+    ),
+    (
+        "administrator",
+        gettext_lazy("Administrator"),
+        gettext_lazy(
+            "Administrator: may do everything, regardless of the rules, and change the configuration."
+        ),
+    ),
+)
+
+
+def role_of(spec: Spec) -> str:
+    """The role in the spec of a user; empty if there is none."""
+    return next((name for name, label, _about in ROLES if label and spec[name]), "")
 
 
 def _groups() -> list[tuple[str, str]]:
@@ -24,10 +48,11 @@ class UserForm(ResourceForm):
     kind = "users"
     hidden = frozenset({"password"})
 
-    administrator = forms.BooleanField(
+    role = forms.ChoiceField(
         required=False,
-        label=gettext_lazy("Administrator"),
-        help_text=gettext_lazy("May do everything, regardless of the rules, and change the configuration."),
+        label=gettext_lazy("Role"),
+        choices=[(name, about) for name, _label, about in ROLES],
+        widget=forms.RadioSelect,
     )
     active = forms.BooleanField(
         required=False,
@@ -49,8 +74,8 @@ class UserForm(ResourceForm):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, *args: Any, spec: Spec | None = None, **options: Any) -> None:
+        super().__init__(*args, spec=None if spec is None else {**spec, "role": role_of(spec)}, **options)
         self.fields["password"].help_text = (
             gettext_lazy("Without a password, the user cannot log in with one.")
             if self.key is None
@@ -58,6 +83,16 @@ class UserForm(ResourceForm):
                 "Empty keeps the current password. A new one closes sessions that logged in with the old one."
             )
         )
+
+    def spec(self) -> Spec:
+        """The spec, in which a role is a field of its name."""
+        spec = super().spec()
+        role = spec.pop("role")
+        return {**spec, **{name: name == role for name, label, _about in ROLES if label}}
+
+    def field_of(self, pointer: str) -> str:
+        """The field that shows errors of a part of the spec."""
+        return "role" if pointer == MONITOR else super().field_of(pointer)
 
 
 USERS = ResourcePages(
@@ -69,7 +104,7 @@ USERS = ResourcePages(
     command="mom user create john groups=office password=@john.password",
     form=UserForm,
     columns={
-        "administrator": gettext_lazy("administrator"),
+        "role": gettext_lazy("role"),
         "active": gettext_lazy("active"),
         "groups": gettext_lazy("groups"),
         "email": gettext_lazy("e-mail"),
@@ -79,6 +114,11 @@ USERS = ResourcePages(
 
 class UsersPage(ListPage):
     subject = USERS
+
+    def specs(self) -> Mapping[str, Spec]:
+        """The users with the names of their roles, which the filter finds."""
+        labels = {name: str(label) for name, label, _about in ROLES}
+        return {key: {**spec, "role": labels[role_of(spec)]} for key, spec in super().specs().items()}
 
     def cell(self, spec: Spec, name: str) -> str:
         if name == "active":

@@ -19,10 +19,14 @@ from broker_app.models import Broker
 from broker_app.net.stomp.session import VERSION
 from broker_app.web.actions import views_of
 from broker_app.web.content_policy import cluster_consoles_of, consoles_of
+from broker_app.web.roles import is_monitor
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
+
+#: the sentence of pages about the role monitor
+CHANGES_REFUSED = _("You have the role monitor, which sees everything and changes nothing.")
 
 #: saved views that the menu and the palette offer; the settings list all
 MAX_VIEWS = 50
@@ -112,14 +116,17 @@ def frame(request: HttpRequest) -> dict[str, object]:
     known["cluster_consoles"] = cluster_consoles_of(request)
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
-        known["navigation"] = navigation = _navigation(request.path, user.is_superuser)
+        everything = sees_all(request)
+        known["sees_all"], known["may_change"] = everything, not is_monitor(user)
+        known["changes_refused"] = CHANGES_REFUSED
+        known["navigation"] = navigation = _navigation(request.path, everything)
         bar = [reverse(name) for name in TAB_BAR]
         known["tab_bar"] = [line for _, lines in navigation for line in lines if line.address in bar]
         known["environment"], known["environment_colour"] = _environment()
         known["saved_views"] = views_of(user.get_username())[:MAX_VIEWS]
-        known["jobs_address"] = _address_of("console:jobs", user.is_superuser)
-        known["alerts_address"] = _address_of("console:alerts", user.is_superuser)
-        if node is not None and user.is_superuser:
+        known["jobs_address"] = _address_of("console:jobs", everything)
+        known["alerts_address"] = _address_of("console:alerts", everything)
+        if node is not None and everything:
             known["firing"] = node.alerts.state.firing
     return known
 
@@ -177,7 +184,7 @@ class Page(LoginRequiredMixin, View):
 
 
 class AdministratorsPage(Page):
-    """A page for administrators; other users get an explanation and status 403."""
+    """A page for administrators and monitors; other users get an explanation and status 403."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **options: Any) -> HttpResponseBase:
         if request.user.is_authenticated and not self.admits(request):
@@ -186,7 +193,12 @@ class AdministratorsPage(Page):
 
     def admits(self, request: HttpRequest) -> bool:
         """Return whether the current user may see the page."""
-        return is_administrator(request)
+        return sees_all(request)
+
+
+def sees_all(request: HttpRequest) -> bool:
+    """Return whether the current user sees what administrators see: one, or a monitor."""
+    return is_administrator(request) or is_monitor(request.user)
 
 
 def is_administrator(request: HttpRequest) -> bool:

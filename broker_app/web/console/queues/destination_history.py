@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from broker_app.models import ChangedObject
-from broker_app.web.console.base.frame import is_administrator
+from broker_app.web.console.base.frame import sees_all
 from broker_app.web.console.queues.destination_patterns import addresses_about
 
 #: time range of charts
@@ -30,7 +30,7 @@ def marks_of(request: HttpRequest, kind: str, name: str) -> list[dict[str, objec
         .select_related("change")
         .order_by("-pk")[:MAX_MARKS]
     )
-    administrator = is_administrator(request)
+    administrator = sees_all(request)
     return [
         {
             "time_s": row.change.time.timestamp(),

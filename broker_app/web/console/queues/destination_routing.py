@@ -16,9 +16,10 @@ from broker_app.rules.decision import Decision
 from broker_app.rules.event import RECEIVE, SEND, Event
 from broker_app.rules.ruleset import Rules
 from broker_app.web.console.base.differences import as_text
-from broker_app.web.console.base.frame import is_administrator
+from broker_app.web.console.base.frame import sees_all
 from broker_app.web.console.forwarding.reflex_status import all_reflexes, shown_reflex
 from broker_app.web.console.queues.destination_patterns import addresses_about, settings_for
+from broker_app.web.roles import is_monitor
 from broker_app.web.snapshot import read_rules
 
 MAX_USERS = 100
@@ -47,7 +48,7 @@ class Permissions(NamedTuple):
 def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, object]:
     """The context of the tab. Users who are not administrators see only themselves."""
     users = User.objects.filter(is_active=True).order_by("username").prefetch_related("groups")
-    administrator = is_administrator(request)
+    administrator = sees_all(request)
     if not administrator:
         users = users.filter(username=request.user.get_username())
     rules, destination = read_rules(), Destination(kind, name)
@@ -86,7 +87,9 @@ def _permissions(rules: Rules, users: Iterable[User], destination: Destination) 
 
 
 def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> Verdict:
-    before = decided_before_rules(user.username, right, destination, admin=user.is_superuser)
+    before = decided_before_rules(
+        user.username, right, destination, admin=user.is_superuser, monitor=is_monitor(user)
+    )
     if before is not None and before.allowed and user.is_superuser:
         return Verdict(True, _BY_ADMINISTRATOR, "")
     decision: Decision = before or rules.decide(

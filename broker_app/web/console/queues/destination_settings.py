@@ -31,7 +31,7 @@ from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, v
 from broker_app.web.actor import actor_of
 from broker_app.web.console.base.differences import as_text, between, difference
 from broker_app.web.console.base.fields import CodeField
-from broker_app.web.console.base.frame import is_administrator
+from broker_app.web.console.base.frame import is_administrator, sees_all
 from broker_app.web.console.base.resource_form import ResourceForm
 from broker_app.web.console.base.resource_page import changes_of, report
 from broker_app.web.console.queues.destination_patterns import settings_for
@@ -215,7 +215,7 @@ class SettingsView:
             "json_address": f"{self.request.path}?{urlencode({**base, 'as': 'json'})}",
             "origin": origin,
             "may_change": is_administrator(self.request) and not origin,
-            "changes": changes_of(KIND, self.address) if is_administrator(self.request) else [],
+            "changes": changes_of(KIND, self.address) if sees_all(self.request) else [],
             **more,
         }
 
