@@ -291,12 +291,21 @@ class Config:
     )
     oidc_client_id: str | None = _setting(None, "client id issued by the provider")
     oidc_client_secret: str | None = _setting(None, "client secret issued by the provider", secret=True)
-    oidc_name: str = _setting("single sign-on", "name of the provider on the login page")
-    oidc_username_claim: str = _setting("preferred_username", "claim with the name of the user")
-    oidc_groups_claim: str | None = _setting(
-        None, "claim with the groups of the user; groups that do not exist here are ignored"
+    oidc_name: str = _setting("single sign-on", "name of the provider on the login page", reloadable=True)
+    oidc_username_claim: str = _setting(
+        "preferred_username", "claim with the name of the user", reloadable=True
     )
-    oidc_admin_group: str | None = _setting(None, "group of that claim whose members are administrators")
+    oidc_groups_claim: str | None = _setting(
+        None, "claim with the groups of the user; groups that do not exist here are ignored", reloadable=True
+    )
+    oidc_admin_group: str | None = _setting(
+        None, "group of that claim whose members are administrators", reloadable=True
+    )
+    oidc_monitor_group: str | None = _setting(
+        None,
+        "group of that claim whose members are monitors, unless they are administrators",
+        reloadable=True,
+    )
     oidc_link: bool = _setting(False, "link a provider login to an existing local user of the same name")
 
     # limits of one client

@@ -108,6 +108,11 @@ def read_broker() -> dict[str, object]:
     return {name: value for name, value in overrides.items() if name not in faults}
 
 
+def running_config() -> Config:
+    """The settings of this broker now: those it was started with, and those that replace some of them."""
+    return overridden(settings.MOM, read_broker())
+
+
 def _read_alerts() -> tuple[AlertRule, ...]:
     rows = AlertRuleRow.objects.values_list("name", "values")
     return rules_with({name: AlertRule.of(name, spec) for name, spec in rows})

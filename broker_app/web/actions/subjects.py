@@ -15,7 +15,7 @@ from broker_app.web.resource_types import RESOURCE_TYPES
 
 
 class Claims(NamedTuple):
-    """The claims of the provider; `groups` and `administrator` are None if it has none."""
+    """The claims of the provider; `groups`, `administrator` and `monitor` are None if it has none."""
 
     issuer: str
     subject: str
@@ -23,6 +23,7 @@ class Claims(NamedTuple):
     email: str = ""
     groups: Sequence[str] | None = None
     administrator: bool | None = None
+    monitor: bool | None = None
 
 
 @transaction.atomic
@@ -52,6 +53,10 @@ def external_user(actor: Actor, claims: Claims, *, link: bool) -> User:
         )
     if claims.administrator is not None:
         spec["administrator"] = claims.administrator
+    if claims.monitor is not None:
+        spec["monitor"] = claims.monitor
+    if spec.get("administrator"):
+        spec["monitor"] = False  # a user has one role, and the higher one counts
     if spec != before:
         apply(actor, [Edit("users", name, spec)])
     user = User.objects.get(username=name)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
@@ -16,6 +15,7 @@ from django.views.decorators.http import require_GET
 from broker_app.web import actions
 from broker_app.web.auth.backends import PASSWORD, slowed
 from broker_app.web.console.welcome import is_first_run
+from broker_app.web.snapshot import running_config
 
 
 class LoginForm(AuthenticationForm):
@@ -36,7 +36,7 @@ class Enter(LoginView):
 
     def get_context_data(self, **context: Any) -> dict[str, object]:
         """With the OpenID Connect provider, if there is one."""
-        mom = settings.MOM
+        mom = running_config()
         return super().get_context_data(oidc_name=mom.oidc_name if mom.oidc_issuer else None, **context)
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:

@@ -27,6 +27,7 @@ from requests import RequestException, Session
 from broker_app.web.actions import CONSOLE, Actor, Claims, Conflict, InvalidEdits, external_user
 from broker_app.web.auth.backends import PASSWORD
 from broker_app.web.auth.outgoing_session import bound
+from broker_app.web.snapshot import running_config
 
 #: what allauth calls it
 PROVIDER = "oidc"
@@ -58,7 +59,7 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         self, request: HttpRequest, provider: Any, error: Any = None, exception: Any = None, **_: Any
     ) -> None:
         log.warning("a login by %s failed: %s", settings.MOM.oidc_issuer, exception or error)
-        raise ImmediateHttpResponse(_refused(request, f"{settings.MOM.oidc_name} did not say who you are."))
+        raise ImmediateHttpResponse(_refused(request, f"{_name()} did not say who you are."))
 
 
 @never_cache
@@ -80,7 +81,7 @@ def _asked(view: Any, request: HttpRequest) -> HttpResponse:
         answer: HttpResponse = view.adapter_view(_Provider(request, PROVIDER))(request)
     except (RequestException, KeyError, ValueError) as error:
         log.warning("the provider %s cannot be used: %s", settings.MOM.oidc_issuer, error)
-        return _refused(request, f"{settings.MOM.oidc_name} cannot be reached, or answers strangely.", 502)
+        return _refused(request, f"{_name()} cannot be reached, or answers strangely.", 502)
     return answer
 
 
@@ -89,9 +90,9 @@ def _let_in(request: HttpRequest, sociallogin: Any) -> HttpResponse:
     try:
         claims = _claims(sociallogin.account.extra_data)
     except ValueError as error:
-        return _refused(request, f"{settings.MOM.oidc_name} {error}.")
+        return _refused(request, f"{_name()} {error}.")
     address = request.META.get("REMOTE_ADDR", "")
-    actor = Actor(claims.username, CONSOLE, address, reason=f"login by {settings.MOM.oidc_name}")
+    actor = Actor(claims.username, CONSOLE, address, reason=f"login by {_name()}")
     try:
         user = external_user(actor, claims, link=settings.MOM.oidc_link)
     except (Conflict, InvalidEdits) as error:
@@ -110,7 +111,7 @@ def _let_in(request: HttpRequest, sociallogin: Any) -> HttpResponse:
 
 def _claims(response: dict[str, Any]) -> Claims:
     """The checked claims of a user. Raises ValueError with the missing or invalid claim."""
-    mom = settings.MOM
+    mom = running_config()
     signed, more = response.get("id_token") or {}, response.get("userinfo") or {}
     if not signed.get("sub"):
         raise ValueError("sent no ID token")
@@ -124,11 +125,17 @@ def _claims(response: dict[str, Any]) -> Claims:
     if mom.oidc_groups_claim is not None:
         said = claims.get(mom.oidc_groups_claim) or []
         groups = [str(group) for group in ([said] if isinstance(said, str) else said)]
-    administrator = None
-    if mom.oidc_admin_group is not None and groups is not None:
-        administrator = mom.oidc_admin_group in groups
+    administrator, monitor = (
+        None if group is None or groups is None else group in groups
+        for group in (mom.oidc_admin_group, mom.oidc_monitor_group)
+    )
     email = claims.get("email")
-    return Claims(str(mom.oidc_issuer), str(signed["sub"]), username, str(email or ""), groups, administrator)
+    issuer, subject = str(mom.oidc_issuer), str(signed["sub"])
+    return Claims(issuer, subject, username, str(email or ""), groups, administrator, monitor)
+
+
+def _name() -> str:
+    return running_config().oidc_name
 
 
 def _refused(request: HttpRequest, why: str, status: int = 403) -> HttpResponse:

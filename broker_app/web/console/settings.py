@@ -25,6 +25,7 @@ from broker_app.web.console.base.frame import AdministratorsPage, Page, sees_all
 from broker_app.web.console.base.resource_page import report
 from broker_app.web.console.forwarding.brokers import NAMES_OF_COLOURS
 from broker_app.web.resource_types import RESOURCE_TYPES
+from broker_app.web.snapshot import running_config
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -147,7 +148,7 @@ class SettingsPage(Page):
             "environment_form": EnvironmentForm(initial=broker_spec()),
             "others_tokens": Token.objects.count() - len(tokens) if sees_all(request) else 0,
             "oidc": settings.MOM.oidc_issuer,
-            "oidc_name": settings.MOM.oidc_name,
+            "oidc_name": running_config().oidc_name,
             "oidc_client_id": settings.MOM.oidc_client_id,
         }
         return render(request, "console/settings.html", context)

@@ -85,6 +85,8 @@ def _field(setting: config.Setting) -> forms.Field:
     if setting.rule.choices:
         choices = [("", "(as it was started)"), *((choice, choice) for choice in setting.rule.choices)]
         return forms.TypedChoiceField(choices=choices, empty_value=None, **what)
+    if setting.type == "str":
+        return forms.CharField(empty_value=None, **what)  # type: ignore[arg-type]
     return forms.IntegerField(**what) if setting.type == "int" else forms.FloatField(**what)
 
 
