@@ -167,7 +167,7 @@ def _acts(page: str) -> list[str]:
     for form in re.findall(r'<form\b[^>]*method="post".*?</form>', main, re.DOTALL):
         if "Saved in this browser only." in form:
             continue
-        left = re.sub(r"<fieldset[^>]* disabled.*</fieldset>", "", form, flags=re.DOTALL)
+        left = re.sub(r"<fieldset[^>]* disabled.*?</fieldset>", "", form, flags=re.DOTALL)
         found += re.findall(r"<button[^>]*>.*?</button>", left, re.DOTALL)
     return found + re.findall(r'<a class="button primary"[^>]*>', main)
 

@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from requests import RequestException, Session
 
-from broker_app.web.auth.outgoing_session import TIMEOUT_S, bound
+from broker_app.web.auth.outgoing_session import fetched
 
 #: the path of the document below the issuer
 PLACE: Final = "/.well-known/openid-configuration"
@@ -18,10 +17,10 @@ PLACE: Final = "/.well-known/openid-configuration"
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 #: hosts to which a connection without TLS stays on the machine
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
-_DOCUMENT: Final = gettext_lazy("discovery document")
+_DOCUMENT: Final = gettext_lazy("discovery")
 _ISSUER: Final = gettext_lazy("issuer")
 _ADDRESSES: Final = gettext_lazy("end points")
-_LOGIN: Final = gettext_lazy("way of login")
+_LOGIN: Final = gettext_lazy("method")
 _KEYS: Final = gettext_lazy("keys")
 _STEPS: Final = (_DOCUMENT, _ISSUER, _ADDRESSES, _LOGIN, _KEYS)
 
@@ -41,18 +40,17 @@ class _Failed(Exception):
 def examine(issuer: str) -> list[Step]:
     """All steps for an issuer; those behind one without which they cannot be made are not reached."""
     issuer = issuer.rstrip("/")
-    with bound(Session()) as session:
-        try:
-            document = _json(session, issuer + PLACE)
-        except _Failed as failed:
-            return [Step(_DOCUMENT, False, str(failed)), *(Step(name, None) for name in _STEPS[1:])]
-        return [
-            Step(_DOCUMENT, True, issuer + PLACE),
-            _step(_ISSUER, lambda: _issuer(document, issuer)),
-            _step(_ADDRESSES, lambda: _addresses(document)),
-            _step(_LOGIN, lambda: _login(document)),
-            _step(_KEYS, lambda: _keys(session, document)),
-        ]
+    try:
+        document = _json(issuer + PLACE)
+    except _Failed as failed:
+        return [Step(_DOCUMENT, False, str(failed)), *(Step(name, None) for name in _STEPS[1:])]
+    return [
+        Step(_DOCUMENT, True, issuer + PLACE),
+        _step(_ISSUER, lambda: _issuer(document, issuer)),
+        _step(_ADDRESSES, lambda: _addresses(document)),
+        _step(_LOGIN, lambda: _login(document)),
+        _step(_KEYS, lambda: _keys(document)),
+    ]
 
 
 def _step(name: str | Promise, check: Any) -> Step:
@@ -62,11 +60,11 @@ def _step(name: str | Promise, check: Any) -> Step:
         return Step(name, False, str(failed))
 
 
-def _json(session: Session, address: str) -> dict[str, Any]:
+def _json(address: str) -> dict[str, Any]:
     """The JSON object at an address. Raises _Failed."""
     try:
-        reply = session.get(address, timeout=TIMEOUT_S)
-    except (RequestException, OSError, ValueError) as error:
+        reply = fetched(address)
+    except (OSError, ValueError) as error:
         detail = _("%(address)s cannot be reached: %(error)s. Check the address, DNS, proxy and certificate.")
         raise _Failed(detail % {"address": address, "error": str(error).rstrip(".")}) from None
     if reply.status_code != 200:
@@ -124,11 +122,11 @@ def _login(document: dict[str, Any]) -> str:
     return _("authorization code with PKCE (S256)")
 
 
-def _keys(session: Session, document: dict[str, Any]) -> str:
+def _keys(document: dict[str, Any]) -> str:
     address = document.get("jwks_uri")
     if not isinstance(address, str):
         raise _Failed(_("The document names no address of keys (jwks_uri)."))
-    keys = _json(session, address).get("keys")
+    keys = _json(address).get("keys")
     usable = [
         one
         for one in (keys if isinstance(keys, list) else [])

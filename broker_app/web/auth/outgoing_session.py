@@ -34,6 +34,12 @@ def bound(session: Session) -> Session:
     return session
 
 
+def fetched(address: str) -> Response:
+    """The answer to a GET. Raises OSError, or ValueError for what is no address."""
+    with bound(Session()) as session:
+        return session.get(address, timeout=TIMEOUT_S)
+
+
 class _Adapter(HTTPAdapter):
     """Sends each request over a connection of its own. Through a proxy, which the administrator has named,
     requests sends as usual."""

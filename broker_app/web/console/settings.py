@@ -21,7 +21,7 @@ from broker_app.web.actions import ChangeResult, Conflict, Edit, InvalidEdits, S
 from broker_app.web.actor import actor_of
 from broker_app.web.console.access.tokens import TOKENS, own_tokens
 from broker_app.web.console.base.differences import in_a_sentence
-from broker_app.web.console.base.frame import AdministratorsPage, Page, sees_all
+from broker_app.web.console.base.frame import AdministratorsPage, Page, sees_all, shown_to
 from broker_app.web.console.base.resource_page import report
 from broker_app.web.console.forwarding.brokers import NAMES_OF_COLOURS
 from broker_app.web.resource_types import RESOURCE_TYPES
@@ -145,7 +145,7 @@ class SettingsPage(Page):
             "rows": tokens[:_SHOWN],
             "all_tokens": len(tokens),
             "views": views_of(request.user.get_username()),
-            "environment_form": EnvironmentForm(initial=broker_spec()),
+            "environment_form": shown_to(request, EnvironmentForm(initial=broker_spec())),
             "others_tokens": Token.objects.count() - len(tokens) if sees_all(request) else 0,
             "oidc": settings.MOM.oidc_issuer,
             "oidc_name": running_config().oidc_name,

@@ -88,7 +88,9 @@ export class BrokerState extends Island {
   async #ask(verb: Verb): Promise<void> {
     const name = this.broker;
     const { title, effect, button, done } = choiceOf(verb, name);
-    const answer = await confirmAction({ title, effect, button, typed: name, danger: verb === "pause" || verb === "restart", dryRun: reached });
+    // The other orders are taken back by their opposites, next to them.
+    const typed = verb === "restart" ? { typed: name } : {};
+    const answer = await confirmAction({ title, effect, button, ...typed, danger: verb === "pause" || verb === "restart", dryRun: reached });
     if (answer === null) return;
     try {
       await request("POST", `broker/${verb}`, { name, reason: answer.reason });

@@ -19,7 +19,7 @@ from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply
 from broker_app.web.actor import actor_of
 from broker_app.web.auth.discovery import examine
 from broker_app.web.console.base.differences import in_a_sentence
-from broker_app.web.console.base.frame import AdministratorsPage
+from broker_app.web.console.base.frame import AdministratorsPage, shown_to
 from broker_app.web.console.base.resource_page import report
 from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.snapshot import running_config
@@ -121,8 +121,8 @@ class OidcPage(AdministratorsPage):
         now = running_config()
         provider = {"issuer": now.oidc_issuer, "client_id": now.oidc_client_id}
         context = {
-            "form": ClaimsForm(initial={name: getattr(now, name) or "" for name in HOT}),
-            "provider": ProviderForm(initial=provider),
+            "form": shown_to(request, ClaimsForm(initial={name: getattr(now, name) or "" for name in HOT})),
+            "provider": shown_to(request, ProviderForm(initial=provider)),
             "issuer": now.oidc_issuer,
             "client_id": now.oidc_client_id,
             "has_secret": getattr(now, _SECRET) is not None,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.mixins import LoginRequiredMixin
+from django.forms import Form
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -24,6 +25,8 @@ from broker_app.web.roles import is_monitor
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
+
+_Form = TypeVar("_Form", bound=Form)
 
 #: the sentence of pages about the role monitor
 CHANGES_REFUSED = _("You have the role monitor, which sees everything and changes nothing.")
@@ -199,6 +202,14 @@ class AdministratorsPage(Page):
 def sees_all(request: HttpRequest) -> bool:
     """Return whether the current user sees what administrators see: one, or a monitor."""
     return is_administrator(request) or is_monitor(request.user)
+
+
+def shown_to(request: HttpRequest, form: _Form) -> _Form:
+    """A form with its values, of which a monitor changes none."""
+    if is_monitor(request.user):
+        for field in form.fields.values():
+            field.disabled = True
+    return form
 
 
 def is_administrator(request: HttpRequest) -> bool:
