@@ -172,7 +172,8 @@ export class ConnectionPage extends Island {
 
   #actions(connection: Connection): TemplateResult {
     const own = connection.user === document.body.dataset.user;
-    const hint = refusal() ?? (own || this.admin !== null ? "" : gettext("requires the right administer: the connection belongs to {user}", { user: connection.user }));
+    const hint =
+      refusal() ?? (own || this.admin !== null ? "" : gettext("requires the right administer: the connection belongs to {user}", { user: connection.user }));
     return html`<button type="button" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#drain(connection)}>${gettext("Drain connection…")}</button>
       <button type="button" data-tone="bad" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#close(connection)}>${gettext("Close connection…")}</button>`;
   }
