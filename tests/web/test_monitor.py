@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -40,7 +39,7 @@ def operations() -> Iterator[tuple[str, str, type[APIView]]]:
     """Method, path and view of each operation of the control plane."""
     for pattern in urlpatterns:
         view = getattr(getattr(pattern, "callback", None), "cls", None)
-        route = str(pattern.pattern)
+        route = str(getattr(pattern, "pattern", ""))
         if view is None or not route.startswith("api/v1/") or route == "api/v1/openapi.json":
             continue
         path = "/" + re.sub(r"<[^>]+>", "mona", route)
@@ -50,7 +49,9 @@ def operations() -> Iterator[tuple[str, str, type[APIView]]]:
 
 
 def asked(client: Client, method: str, path: str) -> HttpResponse:
-    reply: Any = client.generic(method, path, b"{}", "application/json", headers={"If-Match": "*"})
+    reply: HttpResponse = client.generic(  # type: ignore[assignment]
+        method, path, b"{}", "application/json", headers={"If-Match": "*"}
+    )
     return reply
 
 

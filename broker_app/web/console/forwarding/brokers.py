@@ -86,7 +86,7 @@ def _field(setting: config.Setting) -> forms.Field:
         choices = [("", "(as it was started)"), *((choice, choice) for choice in setting.rule.choices)]
         return forms.TypedChoiceField(choices=choices, empty_value=None, **what)
     if setting.type == "str":
-        return forms.CharField(empty_value=None, **what)  # type: ignore[arg-type]
+        return forms.CharField(empty_value=None, **what)
     return forms.IntegerField(**what) if setting.type == "int" else forms.FloatField(**what)
 
 
