@@ -103,6 +103,7 @@ PATHS: Json = {
             413,
             415,
             body=json_body("StoredTrialRequest"),
+            changes_nothing=True,
         )
     },
     "/reflex-libraries/{name}/restart": {
