@@ -32,6 +32,7 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
     "queue": ("queues/orders", {}),
     "topic": ("topics/prices", {}),
     "rule": ("rules/johns", {"conditions": "/event/queue == orders", "users": ["admin"]}),
+    "mask": ("masks/cards", {"destination": "/queue/orders", "headers": ["card"]}),
     "user": ("users/john", {"password": "the password of john"}),
     "group": ("groups/office", {}),
     "broker": ("brokers/other", {}),
