@@ -53,7 +53,7 @@ ARGUMENTS = {
     "user set": ["x", "email=x"],
     **{
         f"{kind} set": ["x", "comment=x"]
-        for kind in ("rule", "broker", "bridge", "callback", "reflex", "alert rule")
+        for kind in ("rule", "mask", "broker", "bridge", "callback", "reflex", "alert rule")
     },
 }
 

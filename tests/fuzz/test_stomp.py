@@ -92,6 +92,10 @@ async def test_no_frames_and_no_actions_of_operators_stop_the_broker(start_broke
         ),
     ]
     await asyncio.wait(running, timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    with contextlib.suppress(TimeoutError):  # then one is missing, which is reported below
+        async with asyncio.timeout(patient(60)):
+            while not (all(operator.actions for operator in operators) or watch.broken):
+                await asyncio.sleep(0.1)
     ledger.stop.set()
     with contextlib.suppress(TimeoutError):  # then something is missing, which is reported below
         async with asyncio.timeout(patient(120)):

@@ -148,7 +148,7 @@ def test_a_removed_password_of_a_former_version_is_in_no_file_after_the_start(
         with database:
             database.execute("DELETE FROM broker_app_bridge WHERE name = 'gone'")
             database.execute("DELETE FROM django_migrations WHERE app = 'broker_app' AND name >= '0011'")
-            for later in ("callback", "reflex"):
+            for later in ("callback", "reflex", "mask"):
                 database.execute(f"DROP TABLE broker_app_{later}")
         database.execute("PRAGMA user_version = 0")
     assert in_files(broker, PASSWORD)

@@ -19,7 +19,7 @@ from broker_app.web.actions import SYSTEM, Edit
 from broker_app.web.snapshot import read_policy
 from broker_app.web.urls import urlpatterns
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(databases=["default", "pipeline"])
 
 _PAGE = "You have the role monitor, which sees everything and changes nothing."
 

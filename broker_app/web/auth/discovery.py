@@ -9,8 +9,6 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from broker_app.web.auth.outgoing_session import fetched
-
 #: the path of the document below the issuer
 PLACE: Final = "/.well-known/openid-configuration"
 #: members of the document with addresses that a login needs
@@ -62,6 +60,9 @@ def _step(name: str | Promise, check: Any) -> Step:
 
 def _json(address: str) -> dict[str, Any]:
     """The JSON object at an address. Raises _Failed."""
+    # It loads `requests`, which a broker without a provider does not need.
+    from broker_app.web.auth.outgoing_session import fetched
+
     try:
         reply = fetched(address)
     except (OSError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
@@ -36,8 +37,8 @@ class Enter(LoginView):
 
     def get_context_data(self, **context: Any) -> dict[str, object]:
         """With the OpenID Connect provider, if there is one."""
-        mom = running_config()
-        return super().get_context_data(oidc_name=mom.oidc_name if mom.oidc_issuer else None, **context)
+        name = running_config().oidc_name if settings.MOM.oidc_issuer else None
+        return super().get_context_data(oidc_name=name, **context)
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         answer = super().form_invalid(form)
