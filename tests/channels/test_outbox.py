@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from typing import cast
 
 import pytest
+import uvloop
 
 from broker_app.base.refused import Refused
 from broker_app.features.cluster.links import frames as f
@@ -34,6 +36,9 @@ class Wire:
 
     def get_write_buffer_size(self) -> int:
         return 0
+
+    def is_closing(self) -> bool:
+        return False
 
     def read(self) -> int:
         """Take all frames; returns the credit that the sender gets for it."""
@@ -121,3 +126,18 @@ async def test_a_piece_beyond_the_end_of_its_call_is_refused() -> None:
     assembly.begin(f.without_body(a_call(1, 10)))
     with pytest.raises(Refused, match="protocol-error"):
         assembly.take(b"12345678901")
+
+
+def test_frames_that_gathered_before_the_connection_ended_are_dropped() -> None:
+    async def end_before_the_write() -> None:
+        here, there = socket.socketpair()
+        with there:
+            transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=here)
+            outbox = Outbox()
+            outbox.open(transport)
+            transport.abort()
+            await asyncio.sleep(0)
+            outbox.send(f.Ping(1))
+            outbox.flush()
+
+    uvloop.run(end_before_the_write())

@@ -59,11 +59,12 @@ class Outbox:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has gathered."""
+        """Write what has gathered; nobody takes what gathered before the connection ended."""
         if self._frames and self._transport is not None:
             data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
             self._frames, self._bytes = [], 0
-            self._transport.write(data)
+            if not self._transport.is_closing():  # uvloop raises for one that has ended
+                self._transport.write(data)
 
     # ------------------------------------------------------------------ calls
 
