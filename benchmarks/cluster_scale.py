@@ -59,6 +59,10 @@ class Wire(asyncio.Transport):
         """Nothing waits to be sent."""
         return 0
 
+    def is_closing(self) -> bool:
+        """It is open until both ends are thrown away."""
+        return False
+
     def pause_reading(self) -> None:
         """Do nothing: what is written is small."""
 

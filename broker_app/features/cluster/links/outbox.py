@@ -59,7 +59,7 @@ class Outbox:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has gathered; nobody takes what gathered before the connection ended."""
+        """Write what has gathered; it is dropped if the connection has ended."""
         if self._frames and self._transport is not None:
             data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
             self._frames, self._bytes = [], 0
