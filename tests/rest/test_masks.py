@@ -15,9 +15,10 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope, Message
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.features.masks import hiding
-from broker_app.features.masks.hiding import HIDDEN, Hiding, hide_fields, hide_headers
+from broker_app.features.masks import hidden_values
+from broker_app.features.masks.hidden_values import HIDDEN, hide_fields, hide_headers
 from broker_app.features.masks.mask import Mask, parts_of
+from broker_app.features.masks.user_masks import UserMasks
 from broker_app.net.operator_audit import READ
 from broker_app.net.policy.policy import UserFacts
 from tests.rest.conftest import Rest
@@ -193,7 +194,7 @@ async def test_the_reasons_why_a_message_waits_do_not_show_hidden_headers(masked
         (b'{"a":{"b":"\xff"}}', b'"********"'),
         (b'"text"', b'"********"'),
         (b"[" * 100_000, b'"********"'),
-        (b'{"a":"%b"}' % (b"x" * hiding.MOST_BYTES), b'"********"'),
+        (b'{"a":"%b"}' % (b"x" * hidden_values.MOST_BYTES), b'"********"'),
     ],
 )
 def test_fields_of_bodies(body: bytes, shown: bytes) -> None:
@@ -203,7 +204,7 @@ def test_fields_of_bodies(body: bytes, shown: bytes) -> None:
 def test_dead_letters_of_a_durable_subscription_are_masked_as_their_topic_is() -> None:
     block = b"pin:1\norigin-topic:/topic/crm.new\ndead-reason:REJECTED\n"
     message = Message(Envelope("/queue/x", block), b"{}", 1, 1, recorded=True)
-    shown = Hiding([Mask("m", "/topic/crm.>", ("pin",))]).shown("/queue/x", message)
+    shown = UserMasks([Mask("m", "/topic/crm.>", ("pin",))]).shown("/queue/x", message)
     assert shown.envelope.block.startswith(b"pin:********\norigin-topic")
     assert (message.envelope.block, shown.position) == (block, 1), "the original stays as it is"
 
@@ -245,4 +246,4 @@ def test_headers_are_hidden_whatever_their_case_and_each_time() -> None:
     ],
 )
 def test_what_a_mask_is_about(pattern: str, address: str, about: bool) -> None:
-    assert bool(Hiding([Mask("m", pattern)]).covers(address)) is about
+    assert bool(UserMasks([Mask("m", pattern)]).covers(address)) is about

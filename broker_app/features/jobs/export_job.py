@@ -15,7 +15,7 @@ from broker_app.core.turn import UNRECORDED
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.job import STOPPED
 from broker_app.features.jobs.worker import BATCH_BYTES, JobRunner
-from broker_app.features.masks.hiding import Hiding
+from broker_app.features.masks.user_masks import UserMasks
 
 MAX_EXPORT_BYTES = 1024 * 1024 * 1024
 
@@ -49,7 +49,7 @@ class ExportJob(JobRunner):
         """Messages that still exist with their ids, and the number of positions that were read."""
         context, source = self.context, self.job.source
         reader = Reader(source)
-        hiding = Hiding(self.job.masks)
+        masks = UserMasks(self.job.masks)
         of = context.broker.turn.ids.of
         queue = context.broker.destinations.queues.get(source)
         in_memory: dict[int, Message] = {}
@@ -65,7 +65,7 @@ class ExportJob(JobRunner):
             record = message_reader.record_of(context.read, position)
             message = in_memory.get(position) if record is None else reader.message(record, position)
             if message is not None:
-                found.append((hiding.shown(self.job.topic or source, message), of(message)))
+                found.append((masks.shown(self.job.topic or source, message), of(message)))
                 size += len(message.body)
         return found, read
 

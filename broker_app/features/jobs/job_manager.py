@@ -28,7 +28,7 @@ from broker_app.features.jobs.slots import Slots
 from broker_app.features.jobs.store import Store
 from broker_app.features.jobs.transfer_job import TransferJob
 from broker_app.features.jobs.worker import JobContext, JobRunner, LineFormat
-from broker_app.features.masks.hiding import Hiding
+from broker_app.features.masks.user_masks import NO_MASKS, UserMasks
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +106,9 @@ class JobManager:
     # ------------------------------------------------------------------ plans
 
     async def plan(
-        self, spec: JobSpec, user: str, *, admin: bool = False, hiding: Hiding | None = None
+        self, spec: JobSpec, user: str, *, admin: bool = False, masks: UserMasks = NO_MASKS
     ) -> JobPlan:
-        """A dry run; `hiding` is what is hidden from the user. Raises Refused."""
+        """A dry run; `masks` are those of the user. Raises Refused."""
         with self._planning.taken(user, admin=admin):
             now_ms = _now_ms()
             job_plan = await plan.build(
@@ -118,7 +118,7 @@ class JobManager:
                 self._context.read,
                 now_ms,
                 now_ms + PLAN_VALID_MS,
-                hiding,
+                masks,
             )
         job_plan.user = user
         self._plans[job_plan.id] = job_plan
@@ -156,8 +156,8 @@ class JobManager:
         del self._plans[job_plan.id]
         job.filter, job.rate_per_s, job.max_error_ratio = spec.filter, spec.rate_per_s, spec.max_error_ratio
         job.next_position, job.topic = job_plan.next_position, job_plan.topic
-        if spec.op == plan.EXPORT and job_plan.hiding is not None:
-            job.masks = job_plan.hiding.masks
+        if spec.op == plan.EXPORT:
+            job.masks = job_plan.masks.masks
         return await self._keep(job, job_plan.positions)
 
     async def undo(self, job_id: str, user: str, *, admin: bool = False) -> Job:

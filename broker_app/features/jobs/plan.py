@@ -21,7 +21,7 @@ from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import filters, message_reader
 from broker_app.features.jobs.filters import Filter
 from broker_app.features.jobs.message_reader import JournalRead, QueueSnapshot
-from broker_app.features.masks.hiding import Hiding
+from broker_app.features.masks.user_masks import NO_MASKS, UserMasks
 
 MOVE, COPY, DELETE, RETRY, PURGE, EXPORT, REPLAY, IMPORT, UNDO = (
     "move",
@@ -77,9 +77,9 @@ class JobPlan:
     valid_until_ms: int
     #: filter of the topic, where the source is a durable subscription
     topic: str = ""
-    #: the user that requested it, and what is hidden from that user
+    #: the user that requested it, and the masks of that user
     user: str = ""
-    hiding: Hiding | None = None
+    masks: UserMasks = NO_MASKS
     positions: array[int] = field(default_factory=lambda: array("Q"))
     next_position: int = 0
     matches: int = 0
@@ -106,7 +106,7 @@ async def build(
     read: JournalRead,
     now_ms: int,
     valid_until_ms: int,
-    hiding: Hiding | None = None,
+    masks: UserMasks = NO_MASKS,
 ) -> JobPlan:
     """Make the plan of `spec`; nothing is changed. Its filter finds nothing by what is hidden. Raises
     Refused if the job is not possible."""
@@ -118,15 +118,13 @@ async def build(
     )
     topic = named.terms.filter if named is not None else ""
     plan = JobPlan(plan_id, spec, source, target, valid_until_ms, topic, next_position=snapshot.next_position)
-    plan.hiding = hiding
+    plan.masks = masks
     most = min(spec.limit or MAX_MESSAGES, MAX_MESSAGES)
     if chosen.empty and target != c.ORIGIN:
         await _take_all(plan, snapshot, read, most)
     else:
         fits = filters.fitting(chosen, broker.turn.ids, now_ms)
-        if hiding is not None:
-            fits = hiding.fitting(topic or source, fits)
-        await _match(plan, fits, snapshot, broker, read, most)
+        await _match(plan, masks.fitting(topic or source, fits), snapshot, broker, read, most)
     plan.warnings += _warnings(plan, broker, snapshot)
     return plan
 

@@ -25,7 +25,7 @@ from broker_app.core.destination import (
     parse,
     topic_of_dead_letters,
 )
-from broker_app.features.masks.hiding import Hiding, hiding_of
+from broker_app.features.masks.user_masks import NO_MASKS, UserMasks
 from broker_app.net import problems
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.policy.policy import ADMINISTER, READ_JOURNAL, READ_METRICS, Grant, Policy
@@ -131,8 +131,8 @@ class Access:
         self._known: dict[tuple[Client, str, Destination], _Verdict] = {}
         #: whether clients may send to any destination at all
         self._senders: dict[Client, bool] = {}
-        #: what is hidden from the members of groups
-        self._hidings: dict[frozenset[str], Hiding | None] = {}
+        #: the masks of the members of groups
+        self._masks: dict[frozenset[str], UserMasks] = {}
         self._adopt(logins.policy)
 
     def check(self, client: Client, right: str, destination: Destination) -> None:
@@ -227,24 +227,22 @@ class Access:
         """The event that rules decide for this; None if it is decided without rules."""
         return self._verdict(client, right, destination).event
 
-    def hiding(self, client: Client) -> Hiding | None:
-        """The masks that hide values from the client when it looks at messages; None for none."""
-        if not self._logins.policy.masks or self.is_admin(client.identity):
-            return None
+    def masks_of(self, client: Client) -> UserMasks:
+        """The masks that hide values from the client when it looks at messages."""
+        self._refresh()
+        if not self._policy.masks or self.is_admin(client.identity):
+            return NO_MASKS
         facts = self._policy.users.get(client.identity.user)
         groups = facts.groups if facts is not None else frozenset[str]()
-        if groups not in self._hidings:
-            self._hidings[groups] = hiding_of(self._policy.masks, groups)
-        return self._hidings[groups]
+        if groups not in self._masks:
+            masks = (mask for mask in self._policy.masks if groups.isdisjoint(mask.groups))
+            self._masks[groups] = UserMasks(masks)
+        return self._masks[groups]
 
     def unmasked(self, client: Client, address: str) -> tuple[str, ...]:
         """The masks of an address that hide nothing from the client."""
-        masks = self._logins.policy.masks
-        if not masks:
-            return ()
-        hiding = self.hiding(client)
-        hidden = hiding.covers(address) if hiding is not None else ()
-        return tuple(name for name in Hiding(masks).covers(address) if name not in hidden)
+        hidden = self.masks_of(client).covers(address)
+        return tuple(name for name in UserMasks(self._policy.masks).covers(address) if name not in hidden)
 
     def has_full_access(self, identity: Identity) -> bool:
         """Return True for an administrator without restricting grants, who may use every destination. Other
@@ -308,6 +306,7 @@ class Access:
 
     def check_may_change(self, client: Client, what: str = "do this") -> None:
         """Raise Refused("not-allowed") for a monitor."""
+        self._refresh()
         if self._is_owner_monitor(client.identity):
             raise monitor_refusal(client.identity.user, what)
 
@@ -391,7 +390,7 @@ class Access:
         return facts is not None and facts.admin
 
     def _is_owner_monitor(self, identity: Identity) -> bool:
-        facts = self._logins.policy.users.get(identity.user)
+        facts = self._policy.users.get(identity.user)
         return facts is not None and facts.monitor
 
     def _owner_sees_all(self, identity: Identity) -> bool:
@@ -412,7 +411,7 @@ class Access:
         self._policy = policy
         self._known.clear()
         self._senders.clear()
-        self._hidings.clear()
+        self._masks.clear()
         self._grants = {(facts.user, facts.name): facts.grants for facts in policy.tokens.values()}
 
 

@@ -24,7 +24,6 @@ from broker_app.core.model import Queue, Subscription
 from broker_app.core.selectors.selector import Selector
 from broker_app.engine.record_reader import NotLoaded
 from broker_app.features.cluster.pages import PageQuestion
-from broker_app.features.masks.hiding import Hiding
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
 from broker_app.net.stomp.conversation import OPEN, Conversation
@@ -180,9 +179,9 @@ class Browsers:
                 if refusal.code != "not-found":
                     missing.add(broker)
                 return
-            hiding = conversation.sessions.access.hiding(browser.client)
+            masks = conversation.sessions.access.masks_of(browser.client)
             messages = (row.message(line) for row in page.rows)
-            found = ((message, _seen(browser, hiding, message)) for message in messages)
+            found = ((message, masks.shown(browser.destination.address, message)) for message in messages)
             yield [
                 conversation.renderer.browsed(subscription, seen)
                 for message, seen in found
@@ -209,11 +208,11 @@ class Browsers:
         found = browse.browse(broker, subscription.address, after=after, limit=_PAGE + 1)
         if not found:
             return _Page(frames, None)
-        hiding = self._conversation.sessions.access.hiding(browser.client)
+        masks = self._conversation.sessions.access.masks_of(browser.client)
         queue = subscription.queue = broker.destinations.queues[subscription.address]
         for shown, item in enumerate(found[:_PAGE]):
             try:
-                message = _seen(browser, hiding, item.message or self._stored(queue, item))
+                message = masks.shown(browser.destination.address, item.message or self._stored(queue, item))
             except NotLoaded:
                 if not shown:
                     raise
@@ -249,8 +248,3 @@ class Browsers:
         if missing:
             headers.append(("not-shown", ",".join(missing)))
         return rendering.answer(MESSAGE, headers, version=conversation.version)
-
-
-def _seen(browser: _Browser, hiding: Hiding | None, message: Message) -> Message:
-    """A message without what masks hide from the client."""
-    return message if hiding is None else hiding.shown(browser.destination.address, message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from broker_app.base.times import of_ms
 from broker_app.core.message import Message
@@ -64,8 +65,7 @@ class DigestEndpoint:
         if chosen.q is not None:
             request.permitted(READ, address)
         fits = filters.fitting(chosen, self._browser.ids, time.time_ns() // 1_000_000)
-        hiding = request.access.hiding(request.client)
-        found = Digest(fits, lambda message: message if hiding is None else hiding.shown(address, message))
+        found = Digest(fits, partial(request.access.masks_of(request.client).shown, address))
         search = Search(address, 1, chosen.state, found.count)
         page, stopped = await self._browser.search(search, None, lambda row: row.cursor)
         return json_reply(

@@ -92,8 +92,8 @@ class JobEndpoints:
         )
         by_body = filters.of(spec.filter).q is not None
         self._rights.permit_source(request, spec.op, filters.address_of(spec.source), by_body=by_body)
-        hiding = request.access.hiding(request.client)
-        job_plan = await self._jobs.plan(spec, request.user, admin=request.is_admin, hiding=hiding)
+        masks = request.access.masks_of(request.client)
+        job_plan = await self._jobs.plan(spec, request.user, admin=request.is_admin, masks=masks)
         self._rights.permit_plan(request, job_plan)
         if body.dry_run:
             return json_reply(self._planned(request, job_plan))
@@ -173,10 +173,10 @@ class JobEndpoints:
 
     def _planned(self, request: Request, plan: JobPlan) -> dict[str, object]:
         preview = self._limits.max_preview_bytes // 16
-        hiding, address = plan.hiding, plan.topic or plan.source
+        address = plan.topic or plan.source
         rows = [
             message_json.browsed(
-                message if hiding is None else hiding.shown(address, message),
+                plan.masks.shown(address, message),
                 *(self._ids.of(message), "ready", preview, self._blocks, message.attempts),
                 size=len(message.body),
             )

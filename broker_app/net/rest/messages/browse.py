@@ -20,7 +20,7 @@ from broker_app.features.cluster.pages import MOST_BYTES, BrowsedPage, PageQuest
 from broker_app.features.jobs import filters
 from broker_app.features.jobs.filters import Filter
 from broker_app.features.jobs.message_reader import JournalRead
-from broker_app.features.masks.hiding import Hiding
+from broker_app.features.masks.user_masks import UserMasks
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
@@ -120,8 +120,8 @@ class Browser:
         fields = fields_of(request, address, query, chosen)
         state = state_of(query, chosen)
         backwards = is_backwards(query, state)
-        hiding = request.access.hiding(request.client)
-        fits = self._fits(chosen, address, hiding)
+        masks = request.access.masks_of(request.client)
+        fits = self._fits(chosen, address, masks)
         if is_of_cluster(query) and self.others is not None and self.others.others():
             filter_json = "" if chosen.empty else msgspec.json.encode(chosen).decode()
             rows, tail = await self._merged(
@@ -134,12 +134,12 @@ class Browser:
                     body_bytes=self._limits.max_preview_bytes,
                 ),
                 query.get("after"),
-                partial(_seen, hiding, fits),
+                partial(_seen, masks, fits),
             )
         else:
             after = cursor_of(query["after"], self.ids) if "after" in query else None
             rows, tail = await self._own(
-                Search(address, limit, state, fits, backwards, self._limits.max_page_bytes), after, hiding
+                Search(address, limit, state, fits, backwards, self._limits.max_page_bytes), after, masks
             )
         if fields:
             rows = [message_json.only(row, fields) for row in rows]
@@ -147,18 +147,18 @@ class Browser:
             request.audit_read("queues", address, len(rows))
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + b"]," + encode(tail)[1:])
 
-    def _fits(self, chosen: Filter, address: str, hiding: Hiding | None) -> filters.Fits | None:
+    def _fits(self, chosen: Filter, address: str, masks: UserMasks) -> filters.Fits | None:
         """The filter of what a client sees at an address; None for all messages."""
         if chosen.empty:
             return None
         fits = filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
-        return fits if hiding is None else hiding.fitting(address, fits)
+        return masks.fitting(address, fits)
 
     async def _own(
-        self, search: Search, after: Cursor | None, hiding: Hiding | None
+        self, search: Search, after: Cursor | None, masks: UserMasks
     ) -> tuple[list[bytes], dict[str, object]]:
         """The messages of this broker, and the other members of the reply."""
-        page, stopped = await self.search(search, after, partial(self._row, search.address, hiding))
+        page, stopped = await self.search(search, after, partial(self._row, search.address, masks))
         return page.rows, {
             "next": cursor_text(page.next, self.ids) if page.next else None,
             "approx_total": page.approx_total,
@@ -167,10 +167,10 @@ class Browser:
             "not_shown": self._broker.cluster_usage.others(),
         }
 
-    def _row(self, address: str, hiding: Hiding | None, row: Shown) -> bytes:
+    def _row(self, address: str, masks: UserMasks, row: Shown) -> bytes:
         """A message as a client sees it."""
         return message_json.browsed(
-            row.message if hiding is None else hiding.shown(address, row.message),
+            masks.shown(address, row.message),
             self.ids.of(row.message),
             row.state,
             self._limits.max_preview_bytes,
@@ -330,11 +330,11 @@ def _is_stored(search: Search, item: core_browse.Item) -> bool:
 
 
 def _seen(
-    hiding: Hiding | None, fits: filters.Fits | None, address: str, message: Message, message_id: bytes
+    masks: UserMasks, fits: filters.Fits | None, address: str, message: Message, message_id: bytes
 ) -> Message | None:
     """A message of another broker as a client sees it. None if that broker, which knows no client, has
     found it by what is hidden from this one."""
-    shown = message if hiding is None else hiding.shown(address, message)
+    shown = masks.shown(address, message)
     return None if shown is not message and fits is not None and not fits(message, message_id) else shown
 
 

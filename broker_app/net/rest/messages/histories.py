@@ -43,10 +43,10 @@ class Histories:
             lambda: self._page(destination.address, start, limit)
         )
         ids, preview = self._engine_client.engine.broker.turn.ids, self._limits.max_preview_bytes
-        hiding = request.access.hiding(request.client)
+        masks = request.access.masks_of(request.client)
         rows = [
             message_json.browsed(
-                message if hiding is None else hiding.shown(destination.address, message),
+                masks.shown(destination.address, message),
                 *(ids.of(message), READY, preview, self._blocks, 0),
                 size=len(message.body),
             )

@@ -23,7 +23,7 @@ from broker_app.features.bridge.pipe_reports import (
 )
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead
-from broker_app.features.masks.hiding import Replacements
+from broker_app.features.masks.user_masks import Replacements
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
@@ -265,8 +265,7 @@ class MessageEndpoints:
 
 def _as_seen(request: Request, address: str, message: Message) -> Message:
     """A message without what masks hide from the client."""
-    hiding = request.access.hiding(request.client)
-    return message if hiding is None else hiding.shown(address, message)
+    return request.access.masks_of(request.client).shown(address, message)
 
 
 def _pair(address: str, row: Shown) -> tuple[str, Shown]:

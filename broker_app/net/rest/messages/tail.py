@@ -66,11 +66,11 @@ class TailEndpoints:
     async def _seen(self, request: Request, destination: Destination, tap: Tap) -> AsyncIterator[bytes]:
         messages, skipped = tap.take()
         request.audit_read(f"{destination.kind}s", destination.address, len(messages))
-        hiding = request.access.hiding(request.client)
+        masks = request.access.masks_of(request.client)
         for message in messages:
             message_id = self._broker.turn.ids.of(message)
             row = message_json.browsed(
-                message if hiding is None else hiding.shown(destination.address, message),
+                masks.shown(destination.address, message),
                 *(message_id, READY, _PREVIEW_BYTES, self._blocks, message.attempts),
                 size=len(message.body),
             ).replace(b"\n", b" ").replace(b"\r", b" ")  # fmt: skip

@@ -1,8 +1,4 @@
-"""Hiding values: a message as a user may see it. It is shown instead of the original, and searched, too.
-
-A body with fields to hide that is no JSON, or is large, is hidden as a whole: what cannot be looked into may
-have the value anywhere.
-"""
+"""The masks of a user: messages as that user may see them, which are shown and searched instead."""
 
 from __future__ import annotations
 
@@ -11,23 +7,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from broker_app.core.destination import DEAD_SUFFIX
-from broker_app.core.header_block import headers, unescape
+from broker_app.core.header_block import headers
 from broker_app.core.message import Envelope, Message
 from broker_app.core.storage import dead_letter_headers
-from broker_app.features.masks.mask import ANY, Mask, parts_of
+from broker_app.features.masks.hidden_values import HIDDEN, Parts, hide_fields, hide_headers
+from broker_app.features.masks.mask import Mask, parts_of
 
-HIDDEN: Final = "********"
-_HIDDEN_JSON: Final = b'"********"'
-#: bytes of a body that is looked into: reading it takes about a millisecond
-MOST_BYTES: Final = 256 * 1024
 #: addresses whose masks are remembered
 _MAX_KNOWN: Final = 1_000
 
-#: parts of pointers
-_Parts = tuple[str, ...]
 _EVERYTHING: Final = ">"
 _WILDCARD: Final = re.compile("[*>]")
 
@@ -36,13 +25,13 @@ class Cover(NamedTuple):
     """The hidden values: names of headers in small letters, and the parts of pointers."""
 
     headers: frozenset[str]
-    fields: frozenset[_Parts]
+    fields: frozenset[Parts]
 
 
 _NOTHING: Final = Cover(frozenset(), frozenset())
 
 
-class Hiding:
+class UserMasks:
     """The `masks` that hide values from one user."""
 
     def __init__(self, masks: Iterable[Mask]) -> None:
@@ -55,6 +44,8 @@ class Hiding:
 
     def shown(self, address: str, message: Message) -> Message:
         """The message as the user sees it at an address: itself when nothing of it is hidden."""
+        if not self.masks:
+            return message
         block, body = message.envelope.block, message.body
         came_from = dead_letter_headers.origin_of(block), dead_letter_headers.sent_to(block)
         cover = self._cover(address, message.envelope.address, *came_from)
@@ -72,6 +63,8 @@ class Hiding:
         self, address: str, fits: Callable[[Message, bytes], bool]
     ) -> Callable[[Message, bytes], bool]:
         """A filter of messages at an address that finds nothing by what is hidden."""
+        if not self.masks:
+            return fits
         return lambda message, message_id: fits(self.shown(address, message), message_id)
 
     def _cover(self, *addresses: str) -> Cover:
@@ -92,6 +85,10 @@ class Hiding:
             frozenset(name.lower() for mask in masks for name in mask.headers),
             frozenset(parts_of(pointer) for mask in masks for pointer in mask.fields),
         )
+
+
+#: those of who sees everything
+NO_MASKS: Final = UserMasks(())
 
 
 class Replacements:
@@ -125,12 +122,6 @@ class Replacements:
         return [self.value(one) for one in value] if isinstance(value, list) else value
 
 
-def hiding_of(masks: Sequence[Mask], groups: frozenset[str]) -> Hiding | None:
-    """The masks that hide values from a member of groups; None for none."""
-    hidden = [mask for mask in masks if groups.isdisjoint(mask.groups)]
-    return Hiding(hidden) if hidden else None
-
-
 def _is_about(pattern: str, address: str) -> bool:
     """Return whether a mask is about an address; that of a queue is about its dead letters as well. An
     address with wildcards, as durable subscriptions have, may stand for all that begin as it does."""
@@ -156,56 +147,3 @@ def _with_block(envelope: Envelope, block: bytes) -> Envelope:
         expires_ms=envelope.expires_ms,
         options=envelope.options,
     )
-
-
-def hide_headers(block: bytes, names: frozenset[str]) -> bytes:
-    """The header block without the values of these headers; itself if it has none of them."""
-    if not names:
-        return block
-    lines, hidden = block.split(b"\n"), False
-    for at, line in enumerate(lines):
-        name, colon, _value = line.partition(b":")
-        if colon and unescape(name.decode(errors="replace")).lower() in names:
-            lines[at], hidden = b"%b:%b" % (name, HIDDEN.encode()), True
-    return b"\n".join(lines) if hidden else block
-
-
-def hide_fields(body: bytes, fields: Iterable[_Parts]) -> bytes:
-    """The body without the values at these pointers; itself if it is JSON without them."""
-    wanted = list(fields)
-    if not wanted or not body:
-        return body
-    if len(body) > MOST_BYTES:
-        return _HIDDEN_JSON
-    try:
-        body.decode()
-        raw = msgspec.json.decode(body, type=msgspec.Raw)
-        return bytes(_hidden(raw, wanted)) if bytes(raw).lstrip()[:1] in (b"{", b"[") else _HIDDEN_JSON
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _HIDDEN_JSON
-
-
-def _hidden(raw: msgspec.Raw, wanted: list[_Parts]) -> msgspec.Raw:
-    """A value without what is wanted. An object on the way is written again: a name that comes twice in
-    it may have a value that only a reader of the text would see."""
-    first = bytes(raw).lstrip()[:1]
-    if first == b"{":
-        members = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        return msgspec.Raw(
-            msgspec.json.encode({name: _below(value, name, wanted) for name, value in members.items()})
-        )
-    if first == b"[":
-        items = msgspec.json.decode(raw, type=list[msgspec.Raw])
-        return msgspec.Raw(
-            msgspec.json.encode([_below(item, str(at), wanted) for at, item in enumerate(items)])
-        )
-    return raw
-
-
-def _below(value: msgspec.Raw, name: str, wanted: list[_Parts]) -> msgspec.Raw:
-    below = [parts[1:] for parts in wanted if parts[0] in (name, ANY)]
-    if not below:
-        return value
-    if () in below:
-        return msgspec.Raw(_HIDDEN_JSON)
-    return _hidden(value, below)
