@@ -65,6 +65,11 @@ def parse(address: str) -> Destination:
     )
 
 
+def of_name(text: str) -> Destination:
+    """The destination of an address; a bare name is that of a queue. Raises Refused("bad-destination")."""
+    return parse(text if text.startswith("/") else f"/{QUEUE}/{text}")
+
+
 def check_name(name: str) -> str:
     """Return `name` when it follows the rules of destination names; raise Refused otherwise."""
     if not name:

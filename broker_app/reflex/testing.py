@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Final, Self
 
 from broker_app.core import header_block
-from broker_app.core.destination import parse
+from broker_app.core.destination import of_name, parse
 from broker_app.core.message import Envelope
 from broker_app.reflex import cnf
 from broker_app.reflex.api import ACCEPT, Answer, NewMessage, Verdict
@@ -196,7 +196,7 @@ class Harness:
     def _message(
         self, kind: str, service: str, body: bytes, headers: Mapping[str, str], user: str, most: int = 1_000
     ) -> Result:
-        address = parse(service if service.startswith("/") else f"/queue/{service}").address
+        address = of_name(service).address
         envelope = _Blocks().make(address, headers)
         subject = MessageSubject(address, headers.get("type", ""), envelope, body, user)
         return self._run(self._chains[kind].find(address, envelope)[:most], subject)

@@ -7,7 +7,7 @@ from functools import partial
 
 from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
-from broker_app.core.destination import QUEUE, TOPIC, parse
+from broker_app.core.destination import QUEUE, TOPIC, of_name
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, compressed, encode, json_reply
@@ -143,7 +143,7 @@ def _addresses(text: str) -> list[str]:
     names = [name for name in text.split(",") if name]
     if not 0 < len(names) <= MAX_STREAMED:
         raise invalid("query/destinations", f"must be 1 to {MAX_STREAMED} names, with commas between them")
-    return [parse(name if name.startswith("/") else f"/queue/{name}").address for name in names]
+    return [of_name(name).address for name in names]
 
 
 def _sse(value: object) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from broker_app.base.refused import Refused
-from broker_app.core.destination import QUEUE, Destination, parse
+from broker_app.core.destination import QUEUE, Destination, of_name
 from broker_app.core.message import Message
 from broker_app.core.record_reader import Reader
 from broker_app.engine.client import EngineClient
@@ -82,7 +82,7 @@ class ReflexTrials:
         request.query()
         asked = await request.json(StoredTrialRequest)
         found = await self.of(request.client, asked)
-        address = destination_of(asked.destination)
+        address = of_name(asked.destination)
         request.audit_read(f"{address.kind}s", address.address, found["messages"])
         return json_reply(found)
 
@@ -90,7 +90,7 @@ class ReflexTrials:
         """The trial that a client asks for. Raises Refused, also without the right to read the messages."""
         if not 1 <= asked.limit <= MOST_MESSAGES:
             raise invalid("/limit", f"must be from 1 to {MOST_MESSAGES}", asked.limit)
-        destination = destination_of(asked.destination)
+        destination = of_name(asked.destination)
         self._rest.access.check(client, READ, destination)
         declarations = self._chosen(asked)
         messages, whole = await self._newest(destination, asked.limit)
@@ -160,8 +160,3 @@ async def _newest_of_history(
             found.append((message, of(message)))
             size += len(message.body)
     return found, True
-
-
-def destination_of(text: str) -> Destination:
-    """The destination of an address, or of the name of a queue."""
-    return parse(text if text.startswith("/") else f"/queue/{text}")

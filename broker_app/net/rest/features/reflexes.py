@@ -7,7 +7,7 @@ import binascii
 
 import msgspec
 
-from broker_app.core.destination import parse
+from broker_app.core.destination import of_name, parse
 from broker_app.net import operator_audit
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
@@ -82,7 +82,7 @@ class ReflexEndpoints:
             return json_reply(await self._reflexes.trial_of_registration(registration))
         if asked.kind not in TRIED:
             raise invalid("/kind", f"must be one of {', '.join(TRIED)}", asked.kind)
-        address = asked.service if asked.service.startswith("/") else f"/queue/{asked.service}"
+        address = of_name(asked.service).address
         found = await self._reflexes.trial(asked.kind, address, asked.headers, asked.content(), user)
         return json_reply(found)
 

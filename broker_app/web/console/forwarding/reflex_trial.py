@@ -9,8 +9,9 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
+from broker_app.core.destination import of_name
 from broker_app.net.operator_audit import READ
-from broker_app.net.rest.features.reflex_trials import Draft, StoredTrialRequest, destination_of
+from broker_app.net.rest.features.reflex_trials import Draft, StoredTrialRequest
 from broker_app.reflex.declaration import MOST_LIMIT_S
 from broker_app.reflex.report import ReflexTrial
 from broker_app.reflex.stored_trials import WITHIN_S
@@ -90,7 +91,7 @@ def stored_trial(request: HttpRequest, *, reflex: str | None = None, draft: Spec
     if found is None:
         return {**shown, "stored_fault": fault}
     if found["messages"]:
-        address = destination_of(destination)
+        address = of_name(destination)
         read = audit.Action(READ, f"{address.kind}s", address.address, after={"messages": found["messages"]})
         audit.record(actor_of(request), read)
     return {**shown, "stored": shown_stored(found)}
