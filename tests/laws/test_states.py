@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from broker_app.base import states
 from broker_app.base.states import FAMILIES
 from broker_app.features.cluster.clients.client_reports import RebalancingState, Stays
 from broker_app.features.cluster.report import LinkState, MemberState
@@ -92,6 +93,34 @@ def test_no_module_of_the_broker_has_a_second_table() -> None:
 def test_no_module_of_the_console_has_a_second_sign() -> None:
     found = {name: second_signs((ROOT / name).read_text(encoding="utf-8")) for name in typescript()}
     assert {name: signs for name, signs in found.items() if signs} == {}
+
+
+def unpacked(source: str) -> Iterator[tuple[list[str], str]]:
+    """The names that a module gives to the states of a family, and the name of that."""
+    tree = ast.parse(source)
+    families = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == states.__name__
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=family)) if family in families:
+                yield [name.id for name in names if isinstance(name, ast.Name)], family  # without *_
+
+
+def test_owners_give_each_state_its_own_name() -> None:
+    """A family is unpacked in its order: in another order of the table, a name would be that of another."""
+    found = [
+        (name, names, family)
+        for name in python()
+        for names, family in unpacked((ROOT / name).read_text(encoding="utf-8"))
+    ]
+    assert len(found) >= 10
+    for name, names, family in found:
+        own = [re.sub("[- ]", "_", state).upper() for state in getattr(states, family)]
+        assert [one.removesuffix("_STATE") for one in names] == own[: len(names)], name
 
 
 def test_types_have_the_names_of_the_table() -> None:

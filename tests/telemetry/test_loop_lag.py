@@ -42,7 +42,7 @@ async def test_a_blocked_loop_is_measured_and_logged_with_its_stack(
 
 
 class Large:
-    """What a call works on."""
+    """The argument of a call."""
 
 
 def a_call_that_works_on(large: Large) -> None:
