@@ -254,7 +254,9 @@ class Cluster:
                 changed[event.want] = None
             elif isinstance(event, SentAgain):
                 sent_again.append(f.SentAgain(event.address, event.digest))
-        for link in self.members.links() if changed or sent_again else ():
+        if not (changed or sent_again):
+            return
+        for link in self.members.links():
             if link.is_up:
                 link.queues.refresh(changed)
                 for frame in sent_again:

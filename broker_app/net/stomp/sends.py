@@ -67,12 +67,12 @@ class Sends:
 
     def _plan_of_channel(self, given: Headers) -> SendPlan:
         """The plan of what is sent to applications. Those that differ in an id alone have one plan."""
-        plan = channel_sends.PREFIX, self._plan_channel(given), CHANNEL
+        plan = channel_sends.PREFIX, self._channel_send(given), CHANNEL
         if given.model is not None:
             given.model.plan = plan
         return plan
 
-    def _plan_channel(self, given: Headers) -> channel_sends.ChannelSend:
+    def _channel_send(self, given: Headers) -> channel_sends.ChannelSend:
         """The meaning of the headers. Who may send nowhere may not send to applications."""
         plan = channel_sends.plan(given)
         if not plan.is_answer:

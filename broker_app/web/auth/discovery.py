@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -51,7 +52,8 @@ def examine(issuer: str) -> list[Step]:
     ]
 
 
-def _step(name: str | Promise, check: Any) -> Step:
+def _step(name: str | Promise, check: Callable[[], str]) -> Step:
+    """The step whose finding `check` returns; it raises _Failed."""
     try:
         return Step(name, True, check())
     except _Failed as failed:
