@@ -29,6 +29,7 @@ def test_a_mask_is_added_listed_edited_and_removed(inside: Client) -> None:
     assert (found.name, found.headers, found.fields) == ("cards", ("iban", "x-card"), ("/card/number",))
     edit = inside.get("/console/masks/edit?name=cards").content.decode()
     assert "iban\nx-card</textarea>" in edit and "JSON pointers to values of bodies" in edit
+    assert "/lines/*/price; one per line" in edit
     preview = sent(inside, "/console/masks/add", "preview", **FORM, name="other")
     assert "there is no group fraud" in preview
     sent(inside, "/console/masks/remove?name=cards")

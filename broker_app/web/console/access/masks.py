@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_lazy as translated
 
@@ -25,7 +26,8 @@ class MaskForm(ResourceForm):
         for name, (member, default) in MEMBERS.items():
             label, about = translated(member.label), translated(member.about)
             if isinstance(default, list):
-                self.fields[name] = LinesField(label=label, help_text=about)
+                each = format_lazy("{}; {}", about, _("one per line"))
+                self.fields[name] = LinesField(label=label, help_text=each)
             else:
                 self.fields[name] = forms.CharField(
                     label=label, help_text=about, required=name == "destination"
