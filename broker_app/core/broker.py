@@ -314,7 +314,7 @@ class Broker:
         """The time when `decide` has to be called even without commands."""
         sweep = self.sweeper.sweep_ms
         return min(
-            self.unsettled.leases.next_ms or sweep,
+            self.unsettled.leases.alarms.next_ms or sweep,
             self.scheduler.alarms.next_ms or sweep,
             self._paced.next_ms or sweep,
             sweep,

@@ -688,7 +688,7 @@ class Queue:
     def first_lane(self) -> Lane | None:
         """The lane with the highest priority that is not empty."""
         for lane in self.lanes:
-            if lane.ready or lane.returned or lane.loading or lane.paged:
+            if lane.ready or lane.returned or lane.loading or lane.paged.count:
                 return lane
         return None
 

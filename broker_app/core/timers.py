@@ -24,11 +24,8 @@ class Alarms(Generic[_Key]):
         self._heap: list[tuple[int, int, _Key]] = []
         self._at: dict[_Key, int] = {}
         self._count = 0
-
-    @property
-    def next_ms(self) -> int:
-        """The time when the first alarm is due, 0 for none; possibly too early, after one was cleared."""
-        return self._heap[0][0] if self._heap else 0
+        #: when the first alarm is due, 0 for none; possibly too early, after one was cleared
+        self.next_ms = 0
 
     def set(self, key: _Key, at_ms: int) -> None:
         """Set the time of `key`."""
@@ -38,6 +35,7 @@ class Alarms(Generic[_Key]):
         if len(self._heap) > 2 * len(self._at) + self.MAX_ENDED:
             self._heap = [entry for entry in self._heap if self._at.get(entry[2]) == entry[0]]
             heapify(self._heap)
+        self.next_ms = self._heap[0][0]
 
     def clear(self, key: _Key) -> None:
         """Clear the alarm of `key`, if there is one."""
@@ -51,42 +49,43 @@ class Alarms(Generic[_Key]):
         """Shift all alarms, because the clock was set."""
         self._heap = [(at_ms + by_ms, count, key) for at_ms, count, key in self._heap]
         self._at = {key: at_ms + by_ms for key, at_ms in self._at.items()}
+        self._note_next()
 
     def due(self, now_ms: int) -> Iterator[_Key]:
         """The keys that are due, each once; their alarms are cleared."""
         while self._heap and self._heap[0][0] <= now_ms:
             at_ms, _, key = heappop(self._heap)
+            self._note_next()
             if self._at.get(key) == at_ms:
                 del self._at[key]
                 yield key
+
+    def _note_next(self) -> None:
+        self.next_ms = self._heap[0][0] if self._heap else 0
 
 
 class Leases:
     """The leases of unsettled deliveries: when they are returned by themselves."""
 
     def __init__(self) -> None:
-        self._alarms: Alarms[tuple[Peer, int]] = Alarms()
-
-    @property
-    def next_ms(self) -> int:
-        return self._alarms.next_ms
+        self.alarms: Alarms[tuple[Peer, int]] = Alarms()
 
     def begin(self, peer: Peer, tag: int, until_ms: int) -> None:
         """Begin a lease, or replace the one that the delivery has."""
-        self._alarms.set((peer, tag), until_ms)
+        self.alarms.set((peer, tag), until_ms)
 
     def end(self, peer: Peer, tag: int) -> None:
         """End the lease of a delivery that was settled or returned."""
-        self._alarms.clear((peer, tag))
+        self.alarms.clear((peer, tag))
 
     def until_ms(self, peer: Peer, tag: int) -> int:
         """The time when the lease ends, 0 when there is none."""
-        return self._alarms.at_ms((peer, tag))
+        return self.alarms.at_ms((peer, tag))
 
     def shift(self, by_ms: int) -> None:
         """Shift all leases, because the clock was set."""
-        self._alarms.shift(by_ms)
+        self.alarms.shift(by_ms)
 
     def due(self, now_ms: int) -> Iterator[tuple[Peer, int]]:
         """The deliveries whose lease has ended."""
-        return self._alarms.due(now_ms)
+        return self.alarms.due(now_ms)

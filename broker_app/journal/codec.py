@@ -142,7 +142,6 @@ def decode_table(content: bytes) -> list[str]:
 
 
 def encode_frame(
-    *,
     segment_id: int,
     epoch: int,
     first_position: int,
@@ -150,6 +149,7 @@ def encode_frame(
     count: int,
     table: bytes,
     parts: Iterable[bytes],
+    *,
     flags: int = 0,
     is_large: bool = False,
 ) -> tuple[bytes, ...]:

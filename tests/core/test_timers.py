@@ -6,12 +6,12 @@ def test_leases_are_due_in_the_order_of_their_ends() -> None:
     leases, peer = Leases(), Stage().client().peer
     for tag, until_ms in ((1, 30), (2, 10), (3, 20)):
         leases.begin(peer, tag, until_ms)
-    assert leases.next_ms == 10
+    assert leases.alarms.next_ms == 10
     assert list(leases.due(25)) == [(peer, 2), (peer, 3)]
-    assert leases.next_ms == 30
+    assert leases.alarms.next_ms == 30
     assert list(leases.due(29)) == []
     assert list(leases.due(30)) == [(peer, 1)]
-    assert leases.next_ms == 0
+    assert leases.alarms.next_ms == 0
 
 
 def test_a_later_lease_replaces_the_earlier_one() -> None:

@@ -97,7 +97,8 @@ class Deliveries:
             subscription.probe_tag = 0
         if rest:
             return c.Settle(peer, rest, receipt=command.receipt, lenient=True, origins=origins)
-        self._remote_receipts.accept(peer, command.receipt, origins)
+        if command.receipt is not None:
+            self._remote_receipts.accept(peer, command.receipt, origins)
         return None
 
     @staticmethod

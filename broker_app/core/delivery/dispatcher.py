@@ -83,7 +83,7 @@ class Dispatcher:
         touched = self._turn.out.touched
         usage = queue.limit_usage
         delivered_directly = settled = released = held = 0
-        while available:
+        while available.first is not None:
             lane = queue.first_lane()
             if lane is None:
                 break
@@ -144,7 +144,7 @@ class Dispatcher:
                     records.delivered(out.destination(queue.address), lane.priority, lane.delivered_up_to)
                 )
             self._store.fetch(queue, lane)
-            if queue.dirty or (not ready and (lane.loading or lane.paged)):
+            if queue.dirty or (not ready and (lane.loading or lane.paged.count)):
                 break
         self._store.release(queue, released, held)
         if not delivered_directly:

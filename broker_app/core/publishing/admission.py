@@ -102,7 +102,7 @@ class Admission:
                 usual = envelope.options is None
                 plain = usual and queue is not None and queue.durable and queue.limit_usage is None
                 open_topic = usual and queue is None and not self._destination_limits.limits_topics
-                if queue is None or taps:
+                if queue is None or envelope.address in taps:
                     is_crowded = self._is_crowded(queue, envelope.address)
             message: Message | None
             if plain:

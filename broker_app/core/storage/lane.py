@@ -29,15 +29,16 @@ class Positions:
 
     CHUNK = 4_096
     FEW = 64  # so many positions are removed from a chunk one by one
-    __slots__ = ("_chunks", "_last", "_length")
+    __slots__ = ("_chunks", "_last", "count")
 
     def __init__(self) -> None:
         self._last: array[int] = array("Q")
         self._chunks: deque[array[int]] = deque((self._last,))
-        self._length = 0
+        #: how many there are; for others to read, as `len` costs a call
+        self.count = 0
 
     def __len__(self) -> int:
-        return self._length
+        return self.count
 
     def append(self, position: int) -> None:
         """Add a position that is higher than all others."""
@@ -46,7 +47,7 @@ class Positions:
             last = self._last = array("Q")
             self._chunks.append(last)
         last.append(position)
-        self._length += 1
+        self.count += 1
 
     def extend(self, positions: array[int]) -> None:
         """Add sorted positions that are higher than all others."""
@@ -55,12 +56,12 @@ class Positions:
         for start in range(0, len(positions), self.CHUNK):
             self._last = positions[start : start + self.CHUNK]
             self._chunks.append(self._last)
-        self._length += len(positions)
+        self.count += len(positions)
 
     def take(self, count: int) -> array[int]:
         """Remove and return up to `count` positions from the front."""
         taken: array[int] = array("Q")
-        while count > len(taken) and self._length > len(taken):
+        while count > len(taken) and self.count > len(taken):
             first = self._chunks[0]
             wanted = count - len(taken)
             if len(first) > wanted:
@@ -72,7 +73,7 @@ class Positions:
                 if not self._chunks:
                     self._last = array("Q")
                     self._chunks.append(self._last)
-        self._length -= len(taken)
+        self.count -= len(taken)
         return taken
 
     def chunks(self) -> Iterator[array[int]]:
@@ -87,9 +88,9 @@ class Positions:
         """Remove those of the sorted positions `wanted` that are here; returns how many."""
         if len(wanted) <= self.FEW:
             return sum(map(self.discard, wanted))
-        before, emptied = self._length, False
+        before, emptied = self.count, False
         for chunk, found in self._overlaps(wanted):
-            self._length -= len(found)
+            self.count -= len(found)
             start = bisect_left(chunk, found[0])
             if chunk[start + len(found) - 1] == found[-1]:  # adjacent, as when a queue is purged
                 del chunk[start : start + len(found)]
@@ -102,7 +103,7 @@ class Positions:
             emptied = emptied or not chunk
         if emptied:
             self._chunks = deque(chunk for chunk in self._chunks if chunk or chunk is self._last)
-        return before - self._length
+        return before - self.count
 
     def remove_front(self, wanted: array[int]) -> bool:
         """Remove the first positions if they equal `wanted`; returns whether they did."""
@@ -110,7 +111,7 @@ class Positions:
         if chunk[:count] != wanted:
             return False
         del chunk[:count]
-        self._length -= count
+        self.count -= count
         if not chunk and chunk is not self._last:
             self._chunks.popleft()
         return True
@@ -145,7 +146,7 @@ class Positions:
         at = bisect_left(chunk, position)
         if chunk[at] != position:
             chunk.insert(at, position)
-            self._length += 1
+            self.count += 1
 
     def discard(self, position: int) -> bool:
         """Remove one position; returns whether it was here."""
@@ -156,7 +157,7 @@ class Positions:
         if chunk[at] != position:
             return False
         del chunk[at]
-        self._length -= 1
+        self.count -= 1
         if not chunk and chunk is not self._last:
             self._chunks.remove(chunk)
         return True
@@ -244,7 +245,7 @@ class Lane:
         self.scan: Any = None
 
     def __len__(self) -> int:
-        return len(self.returned) + len(self.ready) + len(self.loading) + len(self.paged)
+        return len(self.returned) + len(self.ready) + len(self.loading) + self.paged.count
 
     def page(self, position: int) -> None:
         """Put a message outside memory into its place. Those behind it that are being read back are paged

@@ -60,7 +60,7 @@ class MessageStore:
             else queue.lane(envelope.priority)
         )
         paging = queue.durable and (
-            len(lane.paged) > 0
+            lane.paged.count > 0
             or len(lane.loading) > 0
             or len(lane.ready) >= turn.limits.window
             or self.memory_bytes + len(body) >= turn.limits.memory_bytes
@@ -168,7 +168,7 @@ class MessageStore:
     def fetch(self, queue: Queue, lane: Lane) -> None:
         """Request the next run of bodies when few are in memory."""
         limits = self._turn.limits
-        if lane.loading or not lane.paged or len(lane.ready) > limits.fetch_messages:
+        if lane.loading or not lane.paged.count or len(lane.ready) > limits.fetch_messages:
             return
         count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average_bytes)))
         lane.loading = lane.paged.take(count)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalFailed, NoSpace
@@ -23,7 +24,8 @@ LARGE_BYTES: Final = 4 * 1024 * 1024
 Synced = Callable[[NoSpace | None, Exception | None], None]
 
 
-class Written(NamedTuple):
+@dataclass(slots=True)
+class Written:
     """A batch of `length` bytes in a segment; a large one is yet to be written, by `write`."""
 
     segment: Segment
@@ -66,23 +68,13 @@ class LogWriter:
         size = codec.FRAME_HEADER_BYTES + len(table) + sum(map(len, batch.parts))
         segment = self._segment_for(size)
         assert segment.file is not None
-        is_large = size > LARGE_BYTES
-        encode = partial(
-            codec.encode_frame,
-            segment_id=segment.segment_id,
-            epoch=epoch,
-            first_position=batch.first_position,
-            time_us=batch.time_us,
-            count=batch.count,
-            table=table,
-            parts=batch.parts,
-            is_large=is_large,
-        )
         if segment.end + size > segment.allocated:
             self._grow(segment, segment.end + size)
-        if is_large:
+        numbers = segment.segment_id, epoch, batch.first_position, batch.time_us, batch.count
+        if size > LARGE_BYTES:
+            encode = partial(codec.encode_frame, *numbers, table, batch.parts, is_large=True)
             return Written(segment, size, partial(_write, segment.file, encode, segment.end))
-        segment.file.write(encode(), segment.end)
+        segment.file.write(codec.encode_frame(*numbers, table, batch.parts), segment.end)
         return Written(segment, size)
 
     def sync(self, written: Written, synced: Synced) -> None:
