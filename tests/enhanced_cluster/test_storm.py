@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import mom_client
+from broker_app.features.cluster.report import TakeoverReport
 from broker_app.features.enhanced_cluster.registry import Registry, registry_name
 from broker_app.storage.factory import store_at
 from tests.enhanced_cluster.members import LEASE_S, MemberProcess, Members
@@ -53,6 +54,8 @@ class Arena:
         self.brokers = list(members)
         self._proxies = proxies
         self._registry = registry
+        #: all takeovers so far; the registry keeps the newest alone
+        self._takeovers: dict[tuple[str, float], TakeoverReport] = {}
 
     def client(self, **options: Any) -> mom_client.Client:
         """A client of one member, that goes to another when that fails."""
@@ -81,7 +84,7 @@ class Arena:
 
     async def _fail(self, number: int, way: str) -> None:
         broker, network = self.brokers[number], self._proxies[number]
-        before = self._takeovers(broker)
+        before = self._takeovers_of(broker)
         if way == "kill":
             broker.kill()
         elif way == "pause":
@@ -89,7 +92,7 @@ class Arena:
         else:
             network.accepts = False
             network.cut()
-        await _until(lambda: self._takeovers(broker) > before)
+        await _until(lambda: self._takeovers_of(broker) > before)
         if way == "pause":
             os.kill(broker.pid, signal.SIGCONT)
         await _until(lambda: not broker.running)
@@ -99,14 +102,15 @@ class Arena:
         """Start those that have ended."""
         await _start(self.brokers)
 
-    def _takeovers(self, broker: MemberProcess) -> int:
-        found = self._registry.read().takeovers
-        name = broker.data.name
-        return sum(one.takeover.member == name and one.takeover.result == "complete" for one in found)
+    def _takeovers_of(self, broker: MemberProcess) -> int:
+        """The number of takeovers of a member so far."""
+        done = [one.takeover for one in self._registry.read().takeovers if one.takeover.result == "complete"]
+        self._takeovers.update(((one.member, one.began), one) for one in done)
+        return sum(member == broker.data.name for member, _ in self._takeovers)
 
     def took_s(self) -> list[float]:
-        """Seconds from the suspicion to the end of each takeover that is known."""
-        found = (seen.takeover for seen in self._registry.read().takeovers)
+        """Seconds from the suspicion to the end of each takeover."""
+        found = self._takeovers.values()
         return [one.began + one.took_s - one.suspected for one in found if one.suspected is not None]
 
     def owners(self) -> Counter[str]:

@@ -83,7 +83,7 @@ class Dispatcher:
         touched = self._turn.out.touched
         usage = queue.limit_usage
         delivered_directly = settled = released = held = 0
-        while available.first is not None:
+        while available:
             lane = queue.first_lane()
             if lane is None:
                 break
