@@ -70,6 +70,13 @@ _COMPILER_OPTIONS = (
 #: 10 % less time than with G1, and an archive 4 %. Java refuses two collectors.
 _COLLECTOR = "-XX:+UseParallelGC"
 _ANY_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+#: how the names of the jars begin that have most classes of a job. In the order of names they stand behind
+#: 200 others, in which Java would look for each of 10,000 classes first: a sixth of what it computes until a
+#: short job is done.
+FIRST_JARS = (
+    "spark-catalyst", "scala-library", "spark-sql", "spark-core", "scala-reflect", "spark-", "log4j-",
+    "jackson-", "hadoop-client-", "parquet-", "arrow-", "janino", "commons-compiler", "netty-",
+)  # fmt: skip
 #: variables whose options Java adds
 _JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
@@ -205,8 +212,14 @@ def check(java: Java, home: Path, memory: str) -> None:
 
 
 def class_path(home: Path) -> str:
-    """Spark's jars, in an order that never changes: an archive of classes is bound to it."""
-    return ":".join(map(str, [*_configuration(), *sorted((home / "jars").glob("*.jar"))]))
+    """Spark's jars, in an order that never changes: an archive of classes is bound to it. Java looks for each
+    class in one after the other, so those with most of the classes come first."""
+    jars = sorted((home / "jars").glob("*.jar"), key=lambda jar: (_rank(jar.name), jar.name))
+    return ":".join(map(str, [*_configuration(), *jars]))
+
+
+def _rank(jar: str) -> int:
+    return next((at for at, begin in enumerate(FIRST_JARS) if jar.startswith(begin)), len(FIRST_JARS))
 
 
 def worker_python() -> str:

@@ -80,6 +80,17 @@ def test_java_gets_the_options_of_spark_except_the_incubating_module(spark: Spar
     )
 
 
+def test_java_finds_most_classes_in_the_first_jars() -> None:
+    """It opens all jars for a class that is in the last one."""
+    jars = [Path(path) for path in gateway.class_path(spark_home.package()).split(":")]
+    assert sorted(jars) == sorted((spark_home.package() / "jars").glob("*.jar"))
+    places = {jar.name.partition("_2.")[0]: place for place, jar in enumerate(jars)}
+    assert all(places[name] < 10 for name in ("spark-catalyst", "spark-sql", "spark-sql-api", "spark-core"))
+    for beginning in gateway.FIRST_JARS:
+        found = [place for place, jar in enumerate(jars) if jar.name.startswith(beginning)]
+        assert found and max(found) < len(jars) / 2, beginning
+
+
 def test_spark_listens_on_the_loopback_alone(spark: SparkSession) -> None:
     listening = [
         one for one in java_process(spark).net_connections("inet") if one.status == psutil.CONN_LISTEN
