@@ -19,6 +19,7 @@ from mom_pipeline.spark import class_data, gateway, java, spark_home, warm_up
 from tests.pipeline.test_java import install
 from tests.support.broker_process import ROOT
 from tests.support.java import QUICK, require_java
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -189,7 +190,7 @@ def test_under_spark_submit_the_session_is_the_one_of_spark_submit(cache: Path, 
         env={**_ENVIRONMENT, "JAVA_HOME": str(found.home), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=patient(100),
         check=True,
     )
     assert "session: local[3] UTC" in submitted.stdout.splitlines()
