@@ -1,11 +1,22 @@
-"""Pauses of the garbage collector."""
+"""Pauses of the garbage collector, and whose collector it is."""
 
+import asyncio
 import gc
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker_app.config import MIB, Config
+from broker_app.net.auth.login import Logins
+from broker_app.net.server.listeners import Ports, bound
 from broker_app.node.collector_pauses import ALL_EVERY_S, CollectorPauses
+from broker_app.node.node import Node
+from broker_app.node.process import Site, run
+from tests.support.small_node import policy_of, small_node
+
+POLICY = policy_of(users={"anna": ()})
 
 
 class Clock:
@@ -25,15 +36,23 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(autouse=True)
+def frozen_again() -> Iterator[None]:
+    """Sets aside again what was set aside before: a process that runs tests would otherwise look at all of
+    them in each collection."""
+    frozen = gc.get_freeze_count()
+    yield
+    gc.unfreeze()
+    if frozen:
+        gc.freeze()
+
+
 @pytest.fixture
 def pauses(clock: Clock) -> Iterator[CollectorPauses]:
-    frozen = gc.get_freeze_count()
     pauses = CollectorPauses(0.02, clock)
     pauses.start()
     yield pauses
     pauses.stop()
-    if frozen:
-        gc.freeze()
 
 
 def test_what_survives_a_long_collection_is_not_looked_at_again(
@@ -70,3 +89,38 @@ def test_when_it_has_stopped_a_long_collection_sets_nothing_aside(clock: Clock) 
     pauses.stop()
     gc.collect()
     assert gc.get_freeze_count() == 0
+
+
+def are_short() -> bool:
+    return any(isinstance(getattr(one, "__self__", None), CollectorPauses) for one in gc.callbacks)
+
+
+async def test_a_node_within_another_program_leaves_the_collector_to_that(tmp_path: Path) -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    async with small_node(tmp_path, POLICY):
+        assert not are_short()
+    # Objects that are set aside are still freed when nothing refers to them, but none are added.
+    assert 0.9 * before < gc.get_freeze_count() <= before
+
+
+async def test_the_process_of_a_broker_has_short_pauses_until_it_stops(tmp_path: Path) -> None:
+    config = Config(data=tmp_path, segment_bytes=MIB, port=0, stomp_port=0, drain=1)
+    running: list[Node] = []
+    seen: list[bool] = []
+
+    def app(node: Node) -> Any:
+        running.append(node)
+        return node.rest
+
+    def ready(_: Ports) -> None:
+        seen.append(are_short())
+        running[0].shut_down.set_result(False)
+
+    async def never(_: object) -> None:
+        await asyncio.Event().wait()
+
+    logins = Logins(POLICY, lambda given, expected: given == expected)
+    with bound(config) as listeners:
+        await run(config, logins, listeners, Site(app=app, follow=never, keep=never), ready=ready)
+    assert (seen, are_short()) == ([True], False)

@@ -104,7 +104,8 @@ class Node:
     Every part registers its end when it has started: a start that fails half-way stops what had started.
     With a `shared` journal, that and the state of the broker are there already. `make_poster` makes what
     sends the requests of webhooks, by default an HTTP client. `can_restart` is True if the caller starts the
-    process again when that was ordered.
+    process again when that was ordered. `pauses` is for a process that this node has to itself: all that a
+    process does has one garbage collector.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Node:
         settings: SettingsSource | None = None,
         *,
         can_restart: bool = False,
+        pauses: CollectorPauses | None = None,
     ) -> None:
         #: the settings that the node is started with; the policy overrides some of them
         self._started_with = config
@@ -152,6 +154,7 @@ class Node:
         #: set when an operator has ordered that the broker stops: True if it is to start again
         self.shut_down: asyncio.Future[bool] = loop.create_future()
         self._can_restart = can_restart
+        self._pauses = pauses
         #: whether clients are served
         self.state = BrokerState(config.name)
         self._shared = shared
@@ -250,9 +253,7 @@ class Node:
         self._recover(started)
         self._keep_audit_log(started)
         started.push_async_callback(self._stop_engine)
-        pauses = CollectorPauses()
-        pauses.start()
-        started.callback(pauses.stop)
+        self._keep_pauses_short(started)
 
         parts = self._parts(config)
         ports = Ports(self.web_port or 0, _port_of(stomp), _port_of(stomp_tls), _port_of(cluster))
@@ -287,11 +288,13 @@ class Node:
             config, engine, self._journal, parts.statistics, self.registry, features.jobs.jobs
         )
         for listener in (
-            *(pauses.check, store.check, self._notices(parts).each_second),
+            *(store.check, self._notices(parts).each_second),
             *(feature.each_second for feature in features.list),
             *(telemetry.alerts.evaluate_if_due, telemetry.topics.publish),
         ):
             housekeeping.each_second.add(listener)
+        if self._pauses is not None:
+            housekeeping.each_second.add(self._pauses.check)
         state.listeners.add(self._state_changed)
 
         tasks = TaskSupervisor()
@@ -405,7 +408,6 @@ class Node:
         if self._shared is None:
             for line in self.engine.recover():
                 log.warning("journal: %s", line)
-            gc.collect()
             return
         journal, mirror = self._shared.taken.journal, self._shared.mirror
         journal.on_lease_lost(self._fail)
@@ -417,6 +419,15 @@ class Node:
         if self._shared.replicator is not None:
             self._shared.replicator.serve(journal)
             started.push_async_callback(self._shared.replicator.store)
+
+    def _keep_pauses_short(self, started: AsyncExitStack) -> None:
+        """Collect what recovery has left, and have no long pauses from now on. A takeover is not delayed."""
+        if self._pauses is None:
+            return
+        if self._shared is None:
+            gc.collect()
+        self._pauses.start()
+        started.callback(self._pauses.stop)
 
     def _keep_audit_log(self, started: AsyncExitStack) -> None:
         """Write the audit log. Its last entries are written before the configuration is replicated last."""

@@ -34,6 +34,7 @@ from broker_app.net.server.serve import serve
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.central_settings import SettingsSource
+from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.node.features.mirrors import Shared
 from broker_app.node.node import AuditLog, Node
@@ -300,6 +301,7 @@ class Process:
             configuration=site.configuration,
             settings=site.settings,
             can_restart=site.can_restart,
+            pauses=CollectorPauses(),
         )
         ports = ports_of(listeners)
         node.web_port = ports.web
