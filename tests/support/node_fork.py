@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gc
 import logging
 import os
 import pickle
@@ -49,6 +50,7 @@ class Order(NamedTuple):
 def main() -> None:
     signal.signal(signal.SIGCHLD, _reap)
     asyncapi.document()  # the part of it that takes long is the same for all
+    gc.freeze()  # or each node would look at all of it when it starts
     lifeline, held = os.pipe()
     for line in sys.stdin.buffer:
         order: Order = pickle.loads(base64.b64decode(line))
