@@ -45,6 +45,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
         remote.setup_config(config, None)
         config.workerinput, config.workeroutput = {}, {}  # type: ignore[attr-defined]
+        gc.disable()  # all that it collects stays, and would be looked at again and again
         _collected = Collected(remote, socket.socket(fileno=config.option.fork_at))
         config.pluginmanager.register(_collected)
 
@@ -130,8 +131,8 @@ class Collected:
         """Forks a process at each connection, until the first one ends, which is the distributor's."""
         self._session = session
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # those that it forks end first
-        gc.collect()
-        gc.freeze()  # or each process would look at all of it again and again
+        gc.freeze()  # so does each process that is forked
+        gc.enable()
         distributor, _ = self._listener.accept()
         distributor.send(b"1")
         while distributor not in select.select([distributor, self._listener], [], [])[0]:
