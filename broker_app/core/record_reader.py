@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from broker_app.base.large_record import large_body
 from broker_app.core import records
 from broker_app.core.header_block import group
 from broker_app.core.message import DeliveryOptions, Envelope, Message
@@ -24,8 +25,7 @@ class Reader:
 
     def head(self, record: bytes, position: int) -> Message:
         """The same message without its body, which may be large and is not copied."""
-        _, _, _, flags, _, _, block_size, _, _ = records.unpack_published(record)
-        return self.message(record[: records.block_at(record, 0, flags) + block_size], position)
+        return self.message(records.head_of(record), position)
 
     def messages(self, found: Sequence[bytes], positions: Sequence[int]) -> list[Message]:
         """The messages of the PUBLISHED records at these positions. A queue that grows has all its messages
@@ -42,7 +42,7 @@ class Reader:
             key = record[block_at:body_at], priority, flags, address
             if envelope is None or key != last:  # neighbours mostly have the same
                 last, envelope = key, self._envelope(*key)
-            message = Message(envelope, record[body_at:], position, time_ms, True)
+            message = Message(envelope, record[body_at:] or large_body(record), position, time_ms, True)
             message.expires_ms = expires_ms
             if flags & records.HAS_ID:
                 message.explicit_id = record[fixed : fixed + records.ID_SIZE]

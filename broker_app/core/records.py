@@ -129,6 +129,9 @@ OPTIONAL_SIZES = tuple(
     for flags in range(256)
 )
 
+#: the bytes of optional fields up to where the length of the address is known, at most
+_MOST_OPTIONAL = max(OPTIONAL_SIZES) + _ADDRESS.size
+
 
 class Terms(NamedTuple):
     """The properties of a named subscription: a topic filter ("/topic/prices.*"), a selector or "", whether
@@ -398,6 +401,25 @@ def block_at(records: bytes, start: int, flags: int) -> int:
     if flags & HAS_ADDRESS:
         at += _ADDRESS.size + int(_ADDRESS.unpack_from(records, at)[0])
     return at
+
+
+def body_at(record: bytes) -> int:
+    """The offset of the body of a record that begins like this, 0 if it is no PUBLISHED one."""
+    if len(record) < PUBLISHED_SIZE + _MOST_OPTIONAL or record[TYPE_AT] != PUBLISHED:
+        return 0
+    flags, block_size = record[FLAGS_AT], unpack_published(record)[6]
+    return block_at(record, 0, flags) + int(block_size)
+
+
+def head_of(record: bytes) -> bytes:
+    """A PUBLISHED record up to its body."""
+    return bytes(record[: block_at(record, 0, record[FLAGS_AT]) + unpack_published(record)[6]])
+
+
+def size_of(record: bytes) -> int:
+    """The bytes of a PUBLISHED record with its body, which a LargeRecord does not contain."""
+    size: int = unpack_published(record)[0]
+    return size
 
 
 def address_of(records: bytes, start: int, flags: int) -> str:

@@ -42,6 +42,8 @@ _BODY = struct.Struct("<BB6xQQQQII")
 _CHECKSUM_OFFSET, _SEGMENT_ID_OFFSET = 8, 20
 FRAME_HEADER_BYTES = _PREFIX.size + _BODY.size
 MAX_FRAME_BYTES = 2**32 - 1
+#: bytes whose checksum is calculated at once: meanwhile no other thread runs, nor the event loop
+_AT_ONCE_BYTES = 64 * 1024
 #: bytes of a part that is not joined with others in a large frame
 _LARGE_BYTES = 1024 * 1024
 
@@ -51,9 +53,13 @@ _U64 = struct.Struct("<Q")
 RECORD_HEADER_BYTES = 5
 
 
-def checksum(content: bytes) -> int:
-    """CRC32C of `content`."""
-    return int(google_crc32c.value(content))
+def checksum(content: bytes, before: int = 0) -> int:
+    """CRC32C of `content`, behind what has the checksum `before`."""
+    if len(content) <= _AT_ONCE_BYTES:
+        return int(google_crc32c.extend(before, content))
+    for at in range(0, len(content), _AT_ONCE_BYTES):
+        before = google_crc32c.extend(before, content[at : at + _AT_ONCE_BYTES])
+    return before
 
 
 # ------------------------------------------------------------------------------------- records
@@ -166,7 +172,7 @@ def encode_frame(
         raise ValueError(f"batch of {length} bytes; at most {MAX_FRAME_BYTES} fit in one write")
     crc = 0
     for piece in pieces:
-        crc = google_crc32c.extend(crc, piece)
+        crc = checksum(piece, crc)
     return _PREFIX.pack(MAGIC, length, crc), *pieces
 
 
@@ -199,11 +205,15 @@ def is_whole(content: bytes, at: int, frame: Frame) -> bool:
     return checksum(content[at + _PREFIX.size : end]) == frame.crc
 
 
-def is_whole_in_two(head: bytes, records: bytes, frame: Frame) -> bool:
-    """True if the frame that was read in two pieces is complete and its checksum right."""
-    if len(head) + len(records) != frame.length:
+def is_whole_apart(pieces: Sequence[bytes], frame: Frame) -> bool:
+    """True if the frame that was read in pieces, the first with its head, is complete and its checksum
+    right."""
+    if sum(map(len, pieces)) != frame.length:
         return False
-    return bool(google_crc32c.extend(checksum(head[_PREFIX.size :]), records) == frame.crc)
+    crc = checksum(pieces[0][_PREFIX.size :])
+    for piece in pieces[1:]:
+        crc = checksum(piece, crc)
+    return crc == frame.crc
 
 
 def frames_of(content: bytes) -> Iterator[tuple[int, Frame]]:

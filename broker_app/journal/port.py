@@ -176,7 +176,8 @@ class Journal(Protocol):
         positions are cheapest. `found` may be called before `read` returns.
 
         Assumes: they are committed and not freed (a freed one may or may not still be there).
-        A record that is stored and cannot be read is Damaged; the others are returned.
+        A record that is stored and cannot be read is Damaged; the others are returned. A large one may be a
+        LargeRecord.
         """
         ...
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from broker_app.config import Config, ConfigError
+from broker_app.core.records import body_at
 from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder, Store
@@ -31,6 +32,7 @@ def make_files(config: Config, loop: asyncio.AbstractEventLoop) -> SegmentJourna
         retention_bytes=config.journal_retention_bytes,
         cursor_bytes=_cursor_bytes(config),
         call_soon_threadsafe=loop.call_soon_threadsafe,
+        body_at=body_at,
     )
 
 

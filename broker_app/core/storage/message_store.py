@@ -192,7 +192,7 @@ class MessageStore:
         del lane.loading[:]
         self._add_read_back(queue, lane, messages)
         usage = queue.limit_usage
-        lane.average_bytes = sum(map(len, command.records)) // len(command.records)
+        lane.average_bytes = sum(map(records.size_of, command.records)) // len(command.records)
         if usage is not None and usage.removes:
             self.over_limit[queue] = None
         self.mark_dirty(queue)

@@ -100,7 +100,7 @@ class Scheduler:
             if schedule.loading.pop(position, 0)
         ]
         if command.records:
-            schedule.average_body_bytes = sum(map(len, command.records)) // len(command.records)
+            schedule.average_body_bytes = sum(map(records.size_of, command.records)) // len(command.records)
         self.end(command.address, [message.position for message in taken], records.DUE)
         self._set_alarm(schedule)
         return taken

@@ -215,7 +215,7 @@ class Histories:
             self.follow(subscription, message)
         if replay.tail is not None:
             self.finish_replay(subscription)
-        replay.average_bytes = sum(map(len, command.records)) // max(1, len(command.records))
+        replay.average_bytes = sum(map(records.size_of, command.records)) // max(1, len(command.records))
 
     @staticmethod
     def _read_later(replay: Replay, page: list[Page], command: c.Loaded) -> list[Page]:

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from broker_app.base.large_record import LargeRecord
 from broker_app.journal import codec
 from broker_app.journal.errors import Busy, JournalDamaged, JournalFailed, NoSuchPosition, remedies
 from broker_app.journal.files import File, Files
@@ -19,7 +20,12 @@ _ENTRY_BYTES = 40  # of memory a record, in addition to its content
 _LARGE_BYTES = 64 * 1024
 _HEAD_BYTES = 4 * 1024
 
+#: a larger record is read apart from its body, and not kept
+APART_BYTES = 1024 * 1024
+
 OpenFile = Callable[[Segment], File]
+#: returns where the body of a record begins, given its first bytes; 0 for one that has none
+BodyAt = Callable[[bytes], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +89,21 @@ def load_frame(file: File, stored: StoredFrame) -> tuple[codec.Frame, bytes]:
 
 
 class FrameLoader:
-    """Loads frames from files that `open_file` opens, in any thread."""
+    """Loads frames from files that `open_file` opens, in any thread. With `body_at`, large bodies can be read
+    apart."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, body_at: BodyAt | None = None) -> None:
         self._files = files
+        self._body_at = body_at
+
+    def load_apart(self, stored: StoredFrame, open_file: OpenFile) -> LargeRecord | None:
+        """The only record of a large frame; None if it is another one, or cannot be read: `load` says why."""
+        if self._body_at is None or stored.length <= APART_BYTES:
+            return None
+        try:
+            return _load_apart(stored, open_file(stored.segment), self._body_at)
+        except (Busy, JournalDamaged, JournalFailed, ValueError, struct.error):
+            return None
 
     def load(self, stored: StoredFrame, open_file: OpenFile) -> LoadedBatch:
         """Load a frame. Raises Busy while its file cannot be read; Unreadable after a second attempt at
@@ -128,16 +145,39 @@ def _load_alone(stored: StoredFrame, file: File) -> LoadedBatch | None:
     """The only record of a frame, read without its head, so that it is not copied; None if the frame is
     another one, or is damaged."""
     head = file.read(_HEAD_BYTES, stored.offset)
+    frame = _frame_of_one(stored, head)
+    if frame is None:
+        return None
+    record = file.read(frame.length - frame.records_at, stored.offset + frame.records_at)
+    if not codec.is_whole_apart((head[: frame.records_at], record), frame):
+        return None
+    starts = codec.record_starts(record, 0, len(record))
+    return LoadedBatch(stored.first, stored.first + 1, record, starts, None)
+
+
+def _load_apart(stored: StoredFrame, file: File, body_at: BodyAt) -> LargeRecord | None:
+    """The only record of a frame, whose body is read into memory of its own: nothing has to copy it."""
+    head = file.read(_HEAD_BYTES, stored.offset)
+    frame = _frame_of_one(stored, head)
+    at = body_at(head[frame.records_at :]) if frame is not None else 0
+    if frame is None or not 0 < at < frame.length - frame.records_at:
+        return None
+    start = stored.offset + frame.records_at
+    before = file.read(at, start)
+    body = file.read(frame.length - frame.records_at - at, start + at)
+    if not codec.is_whole_apart((head[: frame.records_at], before, body), frame):
+        return None
+    return LargeRecord(before, body)
+
+
+def _frame_of_one(stored: StoredFrame, head: bytes) -> codec.Frame | None:
+    """The frame that begins with `head`, if it has one record, and is the one that is stored there."""
     frame = codec.decode_frame(head, 0)
     if frame is None or frame.segment_id != stored.segment.segment_id or frame.length != stored.length:
         return None
     if frame.count != 1 or frame.flags & codec.CARRIED or frame.records_at > len(head):
         return None
-    record = file.read(frame.length - frame.records_at, stored.offset + frame.records_at)
-    if not codec.is_whole_in_two(head[: frame.records_at], record, frame):
-        return None
-    starts = codec.record_starts(record, 0, len(record))
-    return LoadedBatch(stored.first, stored.first + 1, record, starts, None)
+    return frame
 
 
 def _time_of(stored: StoredFrame, open_file: OpenFile) -> int:

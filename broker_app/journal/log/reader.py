@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from broker_app.journal.errors import Busy, NoSuchPosition
 from broker_app.journal.files import File, Files
-from broker_app.journal.log.frame_loader import FrameLoader, LoadedBatch, Unreadable, reclaimed
+from broker_app.journal.log.frame_loader import BodyAt, FrameLoader, LoadedBatch, Unreadable, reclaimed
 from broker_app.journal.log.segment import Segment, SegmentIndex, StoredFrame
 from broker_app.journal.port import Damaged, Found
 from broker_app.journal.worker import CallSoon, Worker
@@ -69,11 +69,16 @@ class Reader:
     thread, and everything is read at once."""
 
     def __init__(
-        self, files: Files, index: SegmentIndex, cache_bytes: int, call_soon_threadsafe: CallSoon | None
+        self,
+        files: Files,
+        index: SegmentIndex,
+        cache_bytes: int,
+        call_soon_threadsafe: CallSoon | None,
+        body_at: BodyAt | None = None,
     ) -> None:
         self._files = files
         self._index = index
-        self._loader = FrameLoader(files)
+        self._loader = FrameLoader(files, body_at)
         self._worker = Worker("journal-read", call_soon_threadsafe)
         self._at_once = _NO_LIMIT if call_soon_threadsafe is None else AT_ONCE_BYTES
         self._cache_bytes = cache_bytes
@@ -171,6 +176,10 @@ class Reader:
         with closing(_OwnFile(self._files)) as own:
             for stored, batch, positions in steps:
                 if batch is None:
+                    apart = self._loader.load_apart(stored, own.open)
+                    if apart is not None:
+                        answer.records.extend([apart] * len(positions))
+                        continue
                     try:
                         batch = self._loader.load(stored, own.open)
                     except Unreadable as error:

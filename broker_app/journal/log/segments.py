@@ -18,7 +18,7 @@ from broker_app.journal.files import File, Files
 from broker_app.journal.log import log_reader, meta, recovery
 from broker_app.journal.log.compaction import Compactor
 from broker_app.journal.log.cursors import KEPT_BYTES, KEPT_S, Cursors, FileDocument
-from broker_app.journal.log.frame_loader import load_frame
+from broker_app.journal.log.frame_loader import BodyAt, load_frame
 from broker_app.journal.log.free_space import FreeSpace, SpaceMonitor, free_bytes
 from broker_app.journal.log.log_writer import LogWriter, Written
 from broker_app.journal.log.reader import Reader
@@ -53,7 +53,8 @@ class SegmentJournal:
     are kept although nothing in them is wanted any more, and up to `cursor_bytes` from the smallest cursor on
     that was reported in the last `cursor_s`. A batch of at most `inline_sync_bytes` is
     synced in the caller's thread (lower latency), a larger one in a thread of its own. `cache_bytes`
-    bounds the batches held taken apart for `read`. Without `call_soon_threadsafe` there are no
+    bounds the batches held taken apart for `read`; `body_at` finds the bodies of records that are large
+    (`LargeRecord`), which are in no batch. Without `call_soon_threadsafe` there are no
     threads: everything happens at once in the caller's, `done` included.
     """
 
@@ -70,11 +71,12 @@ class SegmentJournal:
         cache_bytes: int = CACHE_BYTES,
         call_soon_threadsafe: CallSoon | None = None,
         files: Files | None = None,
+        body_at: BodyAt | None = None,
     ) -> None:
         self.epoch = self.tag = self.created_us = 0
         self._files = files or Files(Path(directory))
         self._index = SegmentIndex()
-        self._reader = Reader(self._files, self._index, cache_bytes, call_soon_threadsafe)
+        self._reader = Reader(self._files, self._index, cache_bytes, call_soon_threadsafe, body_at)
         self._log_reader = log_reader.of_files(self._files, self._index, call_soon_threadsafe)
         self._cursors = Cursors(
             FileDocument(self._files), call_soon_threadsafe, kept_s=cursor_s, moved=self._compact

@@ -1,0 +1,78 @@
+"""Large records are read in two parts, so that nothing copies their bodies, nor holds up the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_app.base.large_record import LargeRecord
+from broker_app.core import records
+from broker_app.core.message import Envelope, Message
+from broker_app.core.record_reader import Reader
+from broker_app.journal import codec
+from broker_app.journal.log.segments import SegmentJournal
+from broker_app.journal.port import Damaged
+
+from .stage import Life, Reports, batch_of
+
+MIB = 1024 * 1024
+BODY = bytes(range(256)) * (3 * MIB // 256)
+
+
+def record_of(body: bytes, block: bytes = b"kind:a\n") -> bytes:
+    message = Message(Envelope("/topic/t", block), body, 1, 7, True)
+    message.explicit_id = b"0" * records.ID_SIZE
+    return b"".join(records.published(message, 0, "/queue/a"))
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    reports = Reports()
+    journal = SegmentJournal(
+        tmp_path, call_soon_threadsafe=reports.call_soon_threadsafe, body_at=records.body_at
+    )
+    life = Life(journal, reports.wait)
+    life.restore()
+    yield life
+    journal.close()
+
+
+@pytest.mark.parametrize("block", [b"", b"kind:a\n", b"kind:%b\n" % (b"x" * 10_000)], ids=len)
+def test_the_body_of_a_large_record_is_read_apart(life: Life, block: bytes) -> None:
+    whole, small = record_of(BODY, block), record_of(b"small")
+    life.commit(batch_of(1, [whole], keep=[1]))
+    life.commit(batch_of(2, [small], keep=[2]))
+    large, other = life.read([1, 2])
+    assert isinstance(large, LargeRecord) and large + large.body == whole and other == small
+    reader = Reader("/queue/a")
+    message = reader.message(large, 1)
+    assert message.body is large.body  # not a copy
+    assert (message.body, message.envelope.block) == (BODY, block)
+    assert message.envelope.address == "/topic/t" and message.explicit_id == b"0" * records.ID_SIZE
+    assert reader.head(large, 1).body == reader.head(whole, 1).body == b""
+    assert records.size_of(large) == len(whole)
+
+
+def test_a_large_record_among_others_of_its_batch_is_whole(life: Life) -> None:
+    whole = record_of(BODY)
+    life.commit(batch_of(1, [whole, record_of(b"small")], keep=[1, 2]))
+    assert life.read([1]) == [whole]
+
+
+def test_damage_in_a_large_body_is_found(life: Life, tmp_path: Path) -> None:
+    life.commit(batch_of(1, [record_of(BODY)], keep=[1]))
+    (segment,) = [path for path in tmp_path.glob("*.seg") if BODY[:4096] in path.read_bytes()]
+    with segment.open("r+b") as file:
+        file.seek(2 * MIB)
+        file.write(b"damage")
+    (found,) = life.read([1])
+    assert isinstance(found, Damaged)
+
+
+def test_a_checksum_is_that_of_the_whole_content() -> None:
+    for size in (0, 1, 65_536, 65_537, 200_000):
+        assert codec.checksum(BODY[:size]) == codec.checksum(
+            BODY[100:size], codec.checksum(BODY[: min(100, size)])
+        )
