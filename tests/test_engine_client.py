@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
+from broker_app.core.limits import Limits
+from broker_app.core.message import Envelope
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.journal.memory import MemoryJournal
+from broker_app.journal.port import Found
 
 
 @pytest.fixture
@@ -56,3 +60,28 @@ async def test_questions_end_with_the_engine(client: EngineClient) -> None:
     await client.engine.stop()
     with pytest.raises(Refused, match="not-active"):
         await client.inspect(lambda: None)
+
+
+async def test_records_of_which_only_heads_are_needed_are_kept_without_bodies() -> None:
+    engine = Engine(Broker(limits=Limits(window=1)), LateJournal())
+    engine.recover()
+    client, envelope = EngineClient(engine, "test"), Envelope("/queue/a", b"kind:a\n")
+    client.submit(c.Publish(client.peer, [(envelope, b"x" * 10_000, None)] * 3))
+    await client.turn()
+    (lane,) = engine.broker.destinations.queues["/queue/a"].lanes
+    positions = list(lane.paged)
+    assert len(positions) == 2
+
+    def read() -> list[bytes]:
+        return [engine.records((position,))[0] for position in positions]
+
+    whole, heads = await client.inspect(read), await client.inspect_heads(read)
+    assert [head + b"x" * 10_000 for head in heads] == whole
+    await engine.stop()
+
+
+class LateJournal(MemoryJournal):
+    """A journal whose records take until the next turn of the loop to read."""
+
+    def read(self, positions: Sequence[int], found: Found) -> None:
+        super().read(positions, partial(asyncio.get_running_loop().call_soon, found))

@@ -18,6 +18,7 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
+from broker_app.core.records import head_of, size_of
 from broker_app.engine.engine import Backpressure, Engine
 from broker_app.engine.leases import SEPARATOR, Leases
 from broker_app.engine.record_reader import NotLoaded
@@ -223,6 +224,14 @@ class EngineClient(InnerReceiver):
 
         It is called again when records had to be fetched for it.
         """
+        return await self._inspect(read, lambda record: record)
+
+    async def inspect_heads(self, read: Callable[[], _Value]) -> _Value:
+        """The same of a `read` that needs no bodies: those of the records that it reads, which may be many
+        and large, are not kept until it has read all."""
+        return await self._inspect(read, head_of)
+
+    async def _inspect(self, read: Callable[[], _Value], kept: Callable[[bytes], bytes]) -> _Value:
         records = self.engine.records
         fetched: dict[int, bytes | Damaged] = {}
 
@@ -234,7 +243,12 @@ class EngineClient(InnerReceiver):
                 try:
                     return await self.ask(c.Answer(self.peer, None), reading)
                 except NotLoaded as missing:
-                    fetched |= await records.load(missing)
+                    loaded = await records.load(missing)
+                    fetched |= {
+                        position: record if isinstance(record, Damaged) else kept(record)
+                        for position, record in loaded.items()
+                    }
+                    loaded.clear()
         finally:
             fetched.clear()  # tracebacks refer to it until they are collected
 
@@ -321,7 +335,7 @@ class EngineClient(InnerReceiver):
 def _size(command: _Command) -> int:
     """About the bytes that a command holds in memory."""
     if isinstance(command, c.Transfer):
-        return sum(100 + len(chosen.record or b"") for chosen in command.chosen)
+        return sum(100 + (size_of(chosen.record) if chosen.record else 0) for chosen in command.chosen)
     if isinstance(command, c.Insert):
         return sum(200 + len(body) for _, _, body in command.entries)
     if isinstance(command, c.PublishBulk):

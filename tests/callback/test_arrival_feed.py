@@ -34,7 +34,7 @@ class Stage:
         return ArrivalFeed(
             self.engine.broker,
             self.engine.records,
-            self.requests.inspect,
+            self.requests.inspect_heads,
             A.address,
             Position(after) if isinstance(after, int) else after,
             coalesce_s=0,

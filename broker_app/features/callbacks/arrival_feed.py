@@ -81,7 +81,8 @@ class Notification(NamedTuple):
 
 class Inspect(Protocol):
     """Returns the result of a function that is called between two batches, when all state is in the journal;
-    again when records had to be fetched for it (`EngineClient.inspect`)."""
+    again when records had to be fetched for it, whose bodies it does not need (`inspect_heads` of
+    `EngineClient`)."""
 
     def __call__(self, read: Callable[[], Notification]) -> Awaitable[Notification]: ...
 
@@ -213,7 +214,7 @@ class ArrivalFeed:
 
     def _id(self, queue: Queue, waiting: Message | int) -> str:
         if isinstance(waiting, int):
-            waiting = queue.reader.message(self._records((waiting,))[0], waiting)
+            waiting = queue.reader.head(self._records((waiting,))[0], waiting)
         return self._broker.turn.ids.of(waiting).decode()
 
     @property

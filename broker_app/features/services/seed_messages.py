@@ -179,7 +179,12 @@ class SeedMessages:
     async def run(self) -> None:
         """Make copies, of new seeds and for new services, until the engine has ended."""
         feed = ArrivalFeed(
-            *(self._engine.broker, self._engine.records, self._requests.inspect, profiles.SEEDS.address),
+            *(
+                self._engine.broker,
+                self._engine.records,
+                self._requests.inspect_heads,
+                profiles.SEEDS.address,
+            ),
             wake=self._woken.set,
         )
         self._noted.open()

@@ -250,7 +250,7 @@ class JsonSession:
     def _feed(self, address: str, after: Position, wake: Callable[[], None]) -> ArrivalFeed:
         client = self.engine_client
         engine = client.engine
-        return ArrivalFeed(engine.broker, engine.records, client.inspect, address, after, wake=wake)
+        return ArrivalFeed(engine.broker, engine.records, client.inspect_heads, address, after, wake=wake)
 
     async def _deliver(self, operation: o.Subscribe, destination: Destination) -> None:
         if operation.after is not None:

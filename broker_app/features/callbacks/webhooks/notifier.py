@@ -72,7 +72,7 @@ class Notifier:
         """Report what waits and what comes."""
         self._host.join(self)
         self._feed = ArrivalFeed(
-            self._engine.broker, self._engine.records, self._requests.inspect, self._callback.address
+            self._engine.broker, self._engine.records, self._requests.inspect_heads, self._callback.address
         )
         name = f"notifications of the callback {self._callback.name}"
         self._task = asyncio.create_task(supervised(name, partial(self._run, self._feed)), name=name)

@@ -49,7 +49,7 @@ class ArrivalStream:
         feed = ArrivalFeed(
             engine.broker,
             engine.records,
-            self._engine_client.inspect,
+            self._engine_client.inspect_heads,
             destination.address,
             after,
             wake=wait.woken.set,
