@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
@@ -16,6 +16,7 @@ from broker_app.core.model import Queue
 from broker_app.core.record_reader import Reader
 from broker_app.core.turn import UNRECORDED
 from broker_app.core.views import LaneContents
+from broker_app.engine.read_budget import READ_POSITIONS
 from broker_app.journal.errors import NoSuchPosition
 
 _Value = TypeVar("_Value")
@@ -85,21 +86,31 @@ def record_of(read: JournalRead, position: int) -> bytes | None:
         return None
 
 
-async def messages(read: JournalRead, address: str, snapshot: QueueSnapshot) -> AsyncIterator[Message]:
-    """The messages of a snapshot in order, without those deleted since. Other tasks run in between."""
+async def read_each(
+    read: JournalRead, address: str, snapshot: QueueSnapshot, see: Callable[[Message], bool]
+) -> None:
+    """Call `see` with the messages of a snapshot in order, without those deleted since, until it returns
+    False. Other tasks run in between. What it keeps of a message that was read is not in the budget of what
+    is read back."""
     clock = asyncio.get_running_loop().time
     reader = Reader(address)
     until = clock() + SLICE_S
     for lane in snapshot.lanes:
         for message in lane.messages:
-            yield message
+            if not see(message):
+                return
             if clock() > until:
                 await asyncio.sleep(0)
                 until = clock() + SLICE_S
-        for position in lane.outside:
-            record = await read.repeat(partial(record_of, read, position))
-            if record is not None:
-                yield reader.message(record, position)
-            if clock() > until:
-                await asyncio.sleep(0)
-                until = clock() + SLICE_S
+        done = 0
+        while done < len(lane.outside):
+            async with read.turn(lane.outside[done : done + READ_POSITIONS]) as positions:
+                done += len(positions)
+                for position in positions:
+                    record = await read.repeat(partial(record_of, read, position))
+                    if record is not None and not see(reader.message(record, position)):
+                        return
+                    del record  # it may be large, and the next one is read before it is replaced
+                    if clock() > until:
+                        await asyncio.sleep(0)
+                        until = clock() + SLICE_S

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -43,7 +45,8 @@ MAX_MESSAGES = 1_000_000
 #: messages that a filter checks, and bytes of them, before the plan is marked as incomplete
 MAX_SCANNED = 1_000_000
 MAX_SCANNED_BYTES = 1024 * 1024 * 1024
-#: messages of the preview, and bytes of them; a larger one is alone
+#: messages of the preview, and bytes of them; a larger one is alone, and only its beginning is kept, which
+#: is more than is shown of it and than masks look at
 SAMPLE = 5
 SAMPLE_BYTES = 1024 * 1024
 #: origins with a warning
@@ -63,6 +66,13 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True):
     rate_per_s: float | None = None
     #: the part of refused messages above which a job stops
     max_error_ratio: float = 0.2
+
+
+class Sample(NamedTuple):
+    """A message of the preview, or its beginning, and the size of its whole body."""
+
+    message: Message
+    size: int
 
 
 @dataclass(slots=True)
@@ -90,7 +100,7 @@ class JobPlan:
     by_reason: Counter[str] = field(default_factory=Counter)
     oldest_ms: int = 0
     newest_ms: int = 0
-    sample: list[Message] = field(default_factory=list)
+    sample: list[Sample] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -195,13 +205,11 @@ async def _take_all(plan: JobPlan, snapshot: QueueSnapshot, read: JournalRead, m
     plan.matches = snapshot.size
     if plan.spec.op != PURGE:
         plan.positions = snapshot.positions()[:most]
-    async for message in message_reader.messages(read, plan.source, _ends(snapshot)):
-        _note_time(plan, message)
-    for lane in snapshot.lanes:
-        few = LaneContents(lane.messages[:SAMPLE], lane.outside[:SAMPLE])
-        async for message in message_reader.messages(read, plan.source, QueueSnapshot([few], 0, 0)):
-            if not _take_as_sample(plan, message):
-                return
+    await message_reader.read_each(read, plan.source, _ends(snapshot), partial(_note_time, plan))
+    few = [LaneContents(lane.messages[:SAMPLE], lane.outside[:SAMPLE]) for lane in snapshot.lanes]
+    await message_reader.read_each(
+        read, plan.source, QueueSnapshot(few, 0, 0), partial(_take_as_sample, plan)
+    )
 
 
 def _ends(snapshot: QueueSnapshot) -> QueueSnapshot:
@@ -217,10 +225,13 @@ def _ends(snapshot: QueueSnapshot) -> QueueSnapshot:
 
 def _take_as_sample(plan: JobPlan, message: Message) -> bool:
     """Keep a message for the preview; False if there are enough, or they are too large."""
-    size = sum(len(one.body) for one in plan.sample)
-    if len(plan.sample) == SAMPLE or (plan.sample and size + len(message.body) > SAMPLE_BYTES):
+    kept, size = sum(len(one.message.body) for one in plan.sample), len(message.body)
+    if len(plan.sample) == SAMPLE or (plan.sample and kept + size > SAMPLE_BYTES):
         return False
-    plan.sample.append(message)
+    if size > SAMPLE_BYTES:
+        message = copy.copy(message)
+        message.body = message.body[:SAMPLE_BYTES]
+    plan.sample.append(Sample(message, size))
     return True
 
 
@@ -230,31 +241,41 @@ async def _match(
     """Read the messages and take those that match."""
     of = broker.turn.ids.of
     seen = 0
-    async for message in message_reader.messages(read, plan.source, snapshot):
+
+    def see(message: Message) -> bool:
+        nonlocal seen
         if plan.scanned >= MAX_SCANNED or seen >= MAX_SCANNED_BYTES:
             plan.complete = False
-            return
+            return False
         plan.scanned += 1
         seen += len(message.body)
-        if not fits(message, of(message)):
-            continue
-        plan.matches += 1
-        if len(plan.positions) < most:
-            plan.positions.append(message.position)
-            plan.bytes += len(message.body)
-        _take_as_sample(plan, message)
-        _note_time(plan, message)
-        headers = filters.headers_of(message.envelope.block)
-        origin = dead_letter_headers.origin_of(message.envelope.block)
-        if origin:
-            filters.count(plan.by_origin, origin)
-        if "dead-reason" in headers:
-            filters.count(plan.by_reason, filters.reason_of(headers))
+        if fits(message, of(message)):
+            _take(plan, message, most)
+        return True
+
+    await message_reader.read_each(read, plan.source, snapshot, see)
 
 
-def _note_time(plan: JobPlan, message: Message) -> None:
+def _take(plan: JobPlan, message: Message, most: int) -> None:
+    """Count a message that matches."""
+    plan.matches += 1
+    if len(plan.positions) < most:
+        plan.positions.append(message.position)
+        plan.bytes += len(message.body)
+    _take_as_sample(plan, message)
+    _note_time(plan, message)
+    headers = filters.headers_of(message.envelope.block)
+    origin = dead_letter_headers.origin_of(message.envelope.block)
+    if origin:
+        filters.count(plan.by_origin, origin)
+    if "dead-reason" in headers:
+        filters.count(plan.by_reason, filters.reason_of(headers))
+
+
+def _note_time(plan: JobPlan, message: Message) -> bool:
     plan.oldest_ms = min(plan.oldest_ms or message.time_ms, message.time_ms)
     plan.newest_ms = max(plan.newest_ms, message.time_ms)
+    return True
 
 
 # ---------------------------------------------------------------------- warnings

@@ -143,8 +143,10 @@ class JobRunner:
         if queue is None:
             return
         for position in array("Q", islice(views.outside(queue, after), MAX_SEARCHED)):
-            record = await read.repeat(partial(message_reader.record_of, read, position))
+            async with read.turn((position,)):
+                record = await read.repeat(partial(message_reader.record_of, read, position))
             explicit = reader.head(record, position).explicit_id if record is not None else None
+            del record  # it may be large
             if explicit is not None and explicit in ids:
                 yield explicit, position
 

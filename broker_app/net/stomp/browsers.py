@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Final, NamedTuple
@@ -22,7 +22,6 @@ from broker_app.core.destination import Destination
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selectors.selector import Selector
-from broker_app.engine.record_reader import NotLoaded
 from broker_app.features.cluster.pages import PageQuestion
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
@@ -149,9 +148,10 @@ class Browsers:
         conversation, after = self._conversation, None
         while True:
             await self._check(browser)
-            page = await conversation.sessions.requests.inspect(partial(self._page, browser, after))
-            yield page.frames
-            after = page.after
+            stored, read = partial(self._stored, browser, after), partial(self._page, browser, after)
+            async with conversation.sessions.requests.read_in_turn(stored, read) as page:
+                frames, after = page
+            yield frames
             if after is None:
                 break
         pages = conversation.sessions.pages
@@ -201,35 +201,38 @@ class Browsers:
         for right in (BROWSE, READ):
             access.recheck(browser.client, right, browser.destination)
 
-    def _page(self, browser: _Browser, after: _Cursor | None) -> _Page:
-        """The next messages. Raises NotLoaded when the first of them has to be fetched."""
+    def _following(self, browser: _Browser, after: _Cursor | None) -> Sequence[browse.Item]:
+        """The messages of the next page, and the one behind it."""
+        broker = self._conversation.sessions.engine.broker
+        return browse.browse(broker, browser.subscription.address, after=after, limit=_PAGE + 1) or ()
+
+    def _stored(self, browser: _Browser, after: _Cursor | None) -> list[int]:
+        """The positions of the messages of the next page that are not in memory."""
+        return [item.position for item in self._following(browser, after)[:_PAGE] if item.message is None]
+
+    def _page(self, browser: _Browser, after: _Cursor | None, most: int) -> _Page:
+        """The next messages, of which `most` are read. Raises NotLoaded when these have to be fetched."""
         engine, renderer = self._conversation.sessions.engine, self._conversation.renderer
-        broker, subscription, frames, size = engine.broker, browser.subscription, list[bytes](), 0
-        found = browse.browse(broker, subscription.address, after=after, limit=_PAGE + 1)
+        subscription, frames, size = browser.subscription, list[bytes](), 0
+        found = self._following(browser, after)
         if not found:
             return _Page(frames, None)
         masks = self._conversation.sessions.access.masks_of(browser.client)
-        queue = subscription.queue = broker.destinations.queues[subscription.address]
+        queue = subscription.queue = engine.broker.destinations.queues[subscription.address]
+        stored = [item.position for item in found[:_PAGE] if item.message is None][:most]
+        records = iter(engine.records(stored) if stored else ())
         for shown, item in enumerate(found[:_PAGE]):
-            try:
-                message = masks.shown(browser.destination.address, item.message or self._stored(queue, item))
-            except NotLoaded:
-                if not shown:
-                    raise
+            record = next(records, None) if item.message is None else b""
+            if record is None:
                 return _Page(frames, found[shown - 1].cursor)
+            message = item.message or _message_of(queue, item, record)
+            message = masks.shown(browser.destination.address, message)
             if self._wants(browser, message):
                 frames.append(renderer.browsed(subscription, message))
                 size += len(message.body) + message.envelope.overhead_bytes
             if size >= _PAGE_BYTES and item is not found[-1]:
                 return _Page(frames, item.cursor)
         return _Page(frames, found[_PAGE - 1].cursor if len(found) > _PAGE else None)
-
-    def _stored(self, queue: Queue, item: browse.Item) -> Message:
-        """A message whose body is in the journal."""
-        (record,) = self._conversation.sessions.engine.records([item.position])
-        message = queue.reader.message(record, item.position)
-        message.attempts = item.attempts
-        return message
 
     def _wants(self, browser: _Browser, message: Message) -> bool:
         """Return whether a message is shown: it has not expired, and the selector matches."""
@@ -248,3 +251,10 @@ class Browsers:
         if missing:
             headers.append(("not-shown", ",".join(missing)))
         return rendering.answer(MESSAGE, headers, version=conversation.version)
+
+
+def _message_of(queue: Queue, item: browse.Item, record: bytes) -> Message:
+    """A message whose body was read from the journal."""
+    message = queue.reader.message(record, item.position)
+    message.attempts = item.attempts
+    return message

@@ -178,9 +178,9 @@ class JobEndpoints:
             message_json.browsed(
                 plan.masks.shown(address, message),
                 *(self._ids.of(message), "ready", preview, self._blocks, message.attempts),
-                size=len(message.body),
+                size=size,
             )
-            for message in plan.sample
+            for message, size in plan.sample
         ]
         if self._rights.may_read(request, plan):
             request.audit_read("queues", plan.source, len(rows))

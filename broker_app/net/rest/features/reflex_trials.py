@@ -154,9 +154,10 @@ async def _newest_of_history(
     for position in reversed(snapshot.positions()[-limit:]):
         if size >= MOST_BYTES:
             return found, False
-        record = await read.repeat(partial(message_reader.record_of, read, position))
-        if record is not None:
-            message = reader.message(record, position)
-            found.append((message, of(message)))
-            size += len(message.body)
+        async with read.turn((position,)):
+            record = await read.repeat(partial(message_reader.record_of, read, position))
+            if record is not None:
+                message = reader.message(record, position)
+                found.append((message, of(message)))
+                size += len(message.body)
     return found, True

@@ -114,7 +114,7 @@ class JobRights:
     def _permit_whole(self, request: Request, job_plan: JobPlan) -> None:
         """Raises Refused if values of the messages are hidden from the client: elsewhere they may not be."""
         masks = request.access.masks_of(request.client)
-        origins = (dead_letter_headers.origin_of(one.envelope.block) for one in job_plan.sample)
+        origins = (dead_letter_headers.origin_of(one.message.envelope.block) for one in job_plan.sample)
         for address in (job_plan.topic or job_plan.source, *job_plan.by_origin, *filter(None, origins)):
             for name in masks.covers(address):
                 raise Refused(

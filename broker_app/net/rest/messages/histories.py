@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
 from broker_app.base import times
 from broker_app.base.refused import Refused
 from broker_app.core.message import Message
@@ -9,7 +13,9 @@ from broker_app.core.record_reader import Reader
 from broker_app.core.topics.history import History
 from broker_app.core.topics.replay import LAST, NOW, SEQ, TIME, Start, parse_start
 from broker_app.engine.client import EngineClient
+from broker_app.engine.read_budget import READ_POSITIONS
 from broker_app.features.jobs.message_reader import JournalRead
+from broker_app.features.masks.user_masks import UserMasks
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import JSON, Reply, encode
 from broker_app.net.http.requests import Request, whole_number
@@ -39,19 +45,9 @@ class Histories:
         destination = request.permitted(READ, "/topic/" + request.name)
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         start = times.start(query.get("from", "first"))
-        found, following, total = await self._engine_client.inspect(
-            lambda: self._page(destination.address, start, limit)
+        rows, following, total = await self._rows(
+            destination.address, start, limit, request.access.masks_of(request.client)
         )
-        ids, preview = self._engine_client.engine.broker.turn.ids, self._limits.max_preview_bytes
-        masks = request.access.masks_of(request.client)
-        rows = [
-            message_json.browsed(
-                masks.shown(destination.address, message),
-                *(ids.of(message), READY, preview, self._blocks, 0),
-                size=len(message.body),
-            )
-            for message in found
-        ]
         request.audit_read("topics", destination.address, len(rows))
         others = self._engine_client.engine.broker.cluster_usage.others()
         tail = b'],"next":%b,"approx_total":%d,"not_shown":%b}' % (
@@ -59,24 +55,62 @@ class Histories:
         )  # fmt: skip
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
 
-    def _page(self, address: str, text: str, limit: int) -> tuple[list[Message], str | None, int]:
+    async def _rows(
+        self, address: str, text: str, limit: int, masks: UserMasks
+    ) -> tuple[list[bytes], str | None, int]:
         """Up to `limit` messages, fewer where the page is full of bytes; where the next page begins; how many
         messages there are."""
+        ids, preview = self._engine_client.engine.broker.turn.ids, self._limits.max_preview_bytes
+        rows: list[bytes] = []
+        size = 0
         start = parse_start(text)
+        after: int | None = None
+        while True:
+            wanted = partial(self._positions, address, start, after, limit - len(rows))
+            read = partial(self._read_some, address, start, after, limit - len(rows))
+            async with self._engine_client.read_in_turn(wanted, read) as page:
+                for message in page.messages:
+                    size += len(message.body)
+                    rows.append(
+                        message_json.browsed(
+                            masks.shown(address, message),
+                            *(ids.of(message), READY, preview, self._blocks, 0),
+                            size=len(message.body),
+                        )
+                    )
+                page.messages.clear()
+            if page.following is None:
+                return rows, None, page.total
+            if len(rows) == limit or size >= self._limits.max_page_bytes:
+                return rows, f"seq:{page.following}", page.total
+            after = page.following - 1
+
+    def _positions(self, address: str, start: Start, after: int | None, limit: int) -> list[int]:
+        """The positions of up to `limit` messages from the start, or behind `after`."""
         history = self._engine_client.engine.broker.histories.histories.get(address)
         if history is None or start.kind == NOW:
-            return [], None, 0 if history is None else len(history)
-        found: list[Message] = []
-        read = Reader(address).message
-        size = 0
-        for position in history.after(_first(history, start) - 1):
-            if len(found) == limit or size >= self._limits.max_page_bytes:
-                return found, f"seq:{position}", len(history)
-            message = read(self._read((position,))[0], position)
-            if start.kind != TIME or message.time_ms >= start.number:
-                found.append(message)
-                size += len(message.body)
-        return found, None, len(history)
+            return []
+        behind = _first(history, start) - 1 if after is None else after
+        return list(islice(history.after(behind), min(limit, READ_POSITIONS)))
+
+    def _read_some(self, address: str, start: Start, after: int | None, limit: int, most: int) -> _Page:
+        """The first `most` of these messages, without those from before the time that was asked for."""
+        history = self._engine_client.engine.broker.histories.histories.get(address)
+        positions = self._positions(address, start, after, limit)[:most]
+        if history is None or not positions:
+            return _Page([], None, 0 if history is None else len(history))
+        found = Reader(address).messages(self._read(positions), positions)
+        if start.kind == TIME:
+            found = [message for message in found if message.time_ms >= start.number]
+        return _Page(found, next(history.after(positions[-1]), None), len(history))
+
+
+class _Page(NamedTuple):
+    """Messages, the position of the next one, and the number of all."""
+
+    messages: list[Message]
+    following: int | None
+    total: int
 
 
 def _first(history: History, start: Start) -> int:

@@ -107,7 +107,8 @@ class MessageEndpoints:
         visible = await request.access.visible(request.client, queues)
         left = deque(address for address in queues if address in visible)
         while left:
-            found = await self._engine_client.inspect(partial(self._among, left, message_id, position))
+            look = partial(self._among, left, message_id, position)
+            found = await self._in_turn(position, look)
             if found is not None:
                 return found
         return None
@@ -173,7 +174,8 @@ class MessageEndpoints:
             # The record has the time when a delayed message is due, and so where it is.
             record = None
             if row.state == DELAYED:
-                record = await self._read.repeat(partial(message_reader.record_of, self._read, position))
+                async with self._read.turn((position,)):
+                    record = await self._read.repeat(partial(message_reader.record_of, self._read, position))
             chosen = (c.Chosen(position, record),)
             self._engine_client.submit(
                 c.Transfer(self._engine_client.peer, address, chosen, receipt=pending_reply)
@@ -197,17 +199,22 @@ class MessageEndpoints:
             raise invalid("query/queue", "is missing: a message is looked for in one queue")
         address = request.permitted(right, "/queue/" + query["queue"]).address
         message_id = request.name
-        engine_client, position, found = self._engine_client, MessageIds.position(message_id), None
+        position, found = MessageIds.position(message_id), None
         if position is not None:
-            found = await engine_client.inspect(partial(self._look, address, message_id, position, then))
+            found = await self._in_turn(position, partial(self._look, address, message_id, position, then))
             if found is None:
                 position = await self._scan(address, message_id.encode())
         if position is not None and found is None:
-            found = await engine_client.inspect(partial(self._look, address, message_id, position, then))
+            found = await self._in_turn(position, partial(self._look, address, message_id, position, then))
         if found is None:
             name = address.removeprefix("/queue/")
             raise Refused("not-found", f"there is no message {message_id[:80]!r} in queue {name!r}")
         return found
+
+    async def _in_turn(self, position: int, look: Callable[[], _Value]) -> _Value:
+        """The result of `look`, which may read the message at a position."""
+        async with self._engine_client.read_in_turn(lambda: (position,), lambda _: look()) as found:
+            return found
 
     async def _scan(self, address: str, message_id: bytes) -> int | None:
         """The position of a message whose id does not contain it, such as a dead letter. Other tasks run in
@@ -215,14 +222,17 @@ class MessageEndpoints:
         snapshot = await self._engine_client.inspect(
             lambda: message_reader.snapshot_queue(self._broker, queue_of(self._broker, address))
         )
-        scanned = 0
-        async for message in message_reader.messages(self._read, address, snapshot):
+        scanned, found = 0, None
+
+        def see(message: Message) -> bool:
+            nonlocal scanned, found
             scanned += 1
             if message.explicit_id == message_id:
-                return message.position
-            if scanned >= _MAX_SCANNED:
-                break
-        return None
+                found = message.position
+            return found is None and scanned < _MAX_SCANNED
+
+        await message_reader.read_each(self._read, address, snapshot, see)
+        return found
 
     def _look(
         self, address: str, message_id: str, position: int, then: Callable[[str, Shown], _Value]
