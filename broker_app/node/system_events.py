@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from broker_app.base import mail_server
 from broker_app.base.reply_types import Facts
 from broker_app.config import Config
@@ -15,7 +17,16 @@ from broker_app.telemetry import SystemTopics
 from broker_app.telemetry.alerts import AlertEvent
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import ALERTS, FILES
+from broker_app.telemetry.events import (
+    ALERT_FIRED,
+    FILES_APPLIED,
+    FILES_REFUSED,
+    FILES_UNCHANGED,
+    NOT_DELIVERED,
+)
+
+#: by the outcome of reading the files
+_READINGS: Final = {event.name: event for event in (FILES_APPLIED, FILES_UNCHANGED, FILES_REFUSED)}
 
 
 class SystemEvents:
@@ -50,9 +61,9 @@ class SystemEvents:
     def alert(self, event: AlertEvent) -> None:
         """Publish and log an event of an alert, and notify its targets."""
         about, alert = shown(event.alert), event.alert
-        self._topics.alert(event.event, about)
-        code = alert.condition.upper() if event.event == "fired" else ""
-        self._events.note(ALERTS, alert.rule, event.event, code=code, detail=about["detail"], alert=alert.id)
+        self._topics.alert(event.event.name, about)
+        code = alert.condition.upper() if event.event is ALERT_FIRED else ""
+        self._events.report(event.event, alert.rule, code=code, detail=about["detail"], alert=alert.id)
         if event.event in NOTIFIED:
             for target in targets(alert, self._logins.policy.alerts, self._config.alert_notify):
                 self.notifications.put(
@@ -64,12 +75,10 @@ class SystemEvents:
         self._topics.files(about)
         counts = ", ".join(f"{about[change]} {change}" for change in ("added", "changed", "removed"))
         detail = "; ".join(about["errors"]) if refused else counts
-        code = "CONFIG" if refused else ""
-        self._events.note(FILES, about["trigger"], about["outcome"], code=code, detail=detail, **about)
+        self._events.report(_READINGS[about["outcome"]], about["trigger"], detail=detail, **about)
 
     async def _deliver(self, target: Target, notification: Notification) -> None:
         await deliver(target, notification, self._publisher, self._mailer)
 
     def _gave_up(self, target: Target, notification: Notification, fault: str) -> None:
-        detail = f"{target.where}: {fault}"
-        self._events.note(ALERTS, notification.id, "not delivered", code="NOTIFICATION", detail=detail)
+        self._events.report(NOT_DELIVERED, notification.id, target=target.where, fault=fault)

@@ -35,7 +35,6 @@ from broker_app.reflex.further import FurtherMessages
 from broker_app.reflex.libraries.library_client import LibraryClient
 from broker_app.reflex.local_services import LocalService, QueueConsumer
 from broker_app.reflex.patterns import ServicePattern
-from broker_app.reflex.refusals import FUNCTION_FAILED
 from broker_app.reflex.registration import Registration, RegistrationVerdict
 from broker_app.reflex.report import ReflexLibrary, ReflexStatus, ReflexStep, ReflexTrial
 from broker_app.reflex.shipped.context import Context
@@ -44,10 +43,8 @@ from broker_app.reflex.shipped.copy_deletion import CopyDeletionService
 from broker_app.reflex.steps import StepRegistry
 from broker_app.reflex.stored_trials import StoredTrial, try_stored
 from broker_app.reflex.subject import MessageSubject, RegistrationSubject, Subject
-from broker_app.telemetry.events import REFLEXES
+from broker_app.telemetry.events import LIBRARY_FAILED, LIBRARY_RECOVERED
 
-#: events of libraries
-FAILED, RECOVERED = "failed", "recovered"
 #: messages of a bulk request whose chains run at a time
 _AT_ONCE: Final = 500
 
@@ -183,10 +180,10 @@ class Reflexes:
         name, failed = client.name, client.breaker.is_open
         if failed and name not in self._failed_libraries:
             self._failed_libraries.add(name)
-            self._events.note(REFLEXES, name, FAILED, code=FUNCTION_FAILED, detail=client.breaker.reason)
+            self._events.report(LIBRARY_FAILED, name, detail=client.breaker.reason)
         elif not client.breaker.failures and name in self._failed_libraries:
             self._failed_libraries.discard(name)
-            self._events.note(REFLEXES, name, RECOVERED)
+            self._events.report(LIBRARY_RECOVERED, name)
 
     # ------------------------------------------------------------------ registrations
 

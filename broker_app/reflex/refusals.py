@@ -9,11 +9,10 @@ from typing import Final
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, REGISTRATION, SERVICE, Declaration
 from broker_app.reflex.subject import MessageSubject, Subject
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import REFLEXES
+from broker_app.telemetry.events import LIBRARY_FAILED, REFLEX_REFUSED
 
-REFUSED: Final = "refused"
 #: the code when functions fail
-FUNCTION_FAILED: Final = "REFLEX_FAILED"
+FUNCTION_FAILED: Final = LIBRARY_FAILED.code
 #: the codes of other refusals. A deregistration cannot be refused
 CODES: Final = MappingProxyType(
     {ARRIVAL: "FILTERED", DELIVERY: "FILTERED", SERVICE: "REJECTED", REGISTRATION: "REGISTRATION_REFUSED"}
@@ -46,10 +45,9 @@ class RefusalEvents:
             return
         refusals, self._since, self._noted_at = self._since, 0, now
         more = f" ({refusals - 1} more since the last entry)" if refusals > 1 else ""
-        self._events.note(
-            REFLEXES,
+        self._events.report(
+            REFLEX_REFUSED,
             declaration.name,
-            REFUSED,
             code=FUNCTION_FAILED if failed else code,
             detail=f"{_subject(declaration, subject)}: {reason[:_MAX_REASON]}{more}",
             refusals=refusals,

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypedDict
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.reply_types import Time, about, one_of
 from broker_app.base.times import rfc3339
-from broker_app.telemetry.events import EVENTS, FILES, KINDS, Event
+from broker_app.telemetry.events import EVENTS, FILES, KINDS, OF_CAUSE, Event
 
 log = logging.getLogger(__name__)
 
@@ -74,19 +74,15 @@ class EventLog:
         self.total = 0
 
     def report(self, event: Event, name: str, *, code: str = "", **fields: Any) -> None:
-        """A declared event has happened to `name`; its `fields` are facts, but for the detail."""
+        """An event has happened to `name`; its `fields` are facts, but for the detail. `code` is that of the
+        cause, if the event has none of its own."""
         detail = event.sentence.format_map(fields)
         fields.pop("detail", None)
-        self.note(event.kind, name, event.name, code=code or event.code, detail=detail, **fields)
-
-    def note(
-        self, kind: str, name: str, event: str, *, code: str = "", detail: str = "", **facts: Any
-    ) -> None:
-        """Something happened."""
+        code = code or ("" if event.code == OF_CAUSE else event.code)
         self.total += 1
-        logged = LoggedEvent(self.total, self._clock(), kind, name, event, code, detail, facts)
+        logged = LoggedEvent(self.total, self._clock(), event.kind, name, event.name, code, detail, fields)
         self._events.append(logged)
-        if kind != FILES:  # who reads the files has a line of its own, also before the node runs
+        if event.kind != FILES:  # who reads the files has a line of its own, also before the node runs
             _write(logged)
         self.listeners(logged)
 

@@ -1,8 +1,12 @@
-"""The events of the event log and of bridges, by name, with what the console shows of each."""
+"""All events of the event log and of bridges: what may be logged, published on `$mom.event`, and labelled.
+
+`EventLog.report` takes nothing else, so what is not declared here cannot be published.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from string import Formatter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -15,17 +19,35 @@ BRIDGES, FILES, ALERTS, MIRRORS, CLUSTER, CALLBACKS, REFLEXES, STORE, BROKER = K
 )  # fmt: skip
 
 
+#: the code of events that have that of an error, or of a cause
+OF_CAUSE: Final = "*"
+
+
 class Event(NamedTuple):
-    """An event of the event log, of something of a `kind`. Its name is its label, too. `code` is that of a
-    trouble, which is logged as a warning. `sentence` has fields in braces; `detail` is the reason."""
+    """An event of the event log, of something of a `kind`. `code` is that of a trouble, which is logged as a
+    warning. `sentence` has fields in braces; `detail` is the reason. `facts` are further fields, with commas.
+    `label` is its name in the console."""
 
     kind: str
     name: str
     code: str = ""
     sentence: str = "{detail}"
+    facts: str = ""
+    shown_as: str = ""
+
+    @property
+    def label(self) -> str:
+        """The text to be translated."""
+        return self.shown_as or self.name
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of its facts: those of the sentence but for `detail`, and further ones."""
+        named = [name for _, name, _, _ in Formatter().parse(self.sentence) if name and name != "detail"]
+        return tuple(dict.fromkeys([*named, *filter(None, self.facts.split(","))]))
 
 
-#: all events that are declared with their sentences
+#: all events
 DECLARED: Final[list[Event]] = []
 
 
@@ -34,8 +56,88 @@ def _event(*members: str) -> Event:
     return event
 
 
+BRIDGE_CONNECTED = _event(BRIDGES, _("connected"), "", "{detail}", "queue")
+BRIDGE_RETRYING = _event(BRIDGES, _("retrying"), OF_CAUSE, "{detail}", "queue")
+BRIDGE_FAILED = _event(BRIDGES, _("failed"), OF_CAUSE, "{detail}", "queue")
+BRIDGE_RECONFIGURED = _event(
+    BRIDGES, _("reconfigured"), "", "it reconnects, because its configuration changed", "queue"
+)
+BRIDGE_RESTARTED = _event(BRIDGES, _("restarted"), "", "{detail}", "queue")
+BRIDGE_PAUSED = _event(BRIDGES, _("paused"), "", "", "queue")
+BRIDGE_RESUMED = _event(BRIDGES, _("resumed"), "", "", "queue")
+BRIDGE_DRAINING = _event(BRIDGES, _("draining"), "", "", "queue")
+#: of one queue of a bridge
+FLOW_STARTED = _event(BRIDGES, _("started"), "", "", "queue")
+FLOW_SUSPENDED = _event(BRIDGES, _("suspended"), "", "", "queue")
+FLOW_REFUSED = _event(BRIDGES, _("refused"), OF_CAUSE, "{detail}", "queue")
+FLOW_STALLED = _event(BRIDGES, _("stalled"), OF_CAUSE, "{detail}", "queue")
+FLOW_RECOVERED = _event(BRIDGES, _("recovered"), "", "", "queue")
+FLOW_DEAD_LETTERED = _event(BRIDGES, "dead_lettered", OF_CAUSE, "{detail}", "queue", _("dead-lettered"))
+FLOW_GAP = _event(BRIDGES, _("gap"), "GAP", "{detail}", "queue")
+
+_READ = "trigger,outcome,version,added,changed,removed,errors,warnings"
+FILES_APPLIED = _event(FILES, _("applied"), "", "{detail}", _READ)
+FILES_UNCHANGED = _event(FILES, _("unchanged"), "", "{detail}", _READ)
+FILES_REFUSED = _event(FILES, _("refused"), "CONFIG", "{detail}", _READ)
+
+#: its code is the condition
+ALERT_FIRED = _event(ALERTS, _("fired"), OF_CAUSE, "{detail}", "alert")
+ALERT_ENDED = _event(ALERTS, _("ended"), "", "{detail}", "alert")
+ALERT_ACKNOWLEDGED = _event(ALERTS, _("acknowledged"), "", "{detail}", "alert")
+ALERT_SILENCED = _event(ALERTS, _("silenced"), "", "{detail}", "alert")
+ALERT_UNSILENCED = _event(ALERTS, "unsilenced", "", "{detail}", "alert", _("no longer silenced"))
+NOT_DELIVERED = _event(ALERTS, _("not delivered"), "NOTIFICATION", "{target}: {fault}")
+
+URL_VERIFIED = _event(CALLBACKS, "verified", "", "", "", _("URL verified"))
+URL_UNVERIFIED = _event(CALLBACKS, "unverified", "CHALLENGE", "{detail}", "", _("URL not verified"))
+CALLBACK_ENDED = _event(CALLBACKS, _("ended"), "GONE", "{detail}")
+CALLBACK_FAILED = _event(CALLBACKS, _("failed"), "CONFIG", "{detail}")
+CALLBACK_STARTED = _event(CALLBACKS, _("started"), "", "{detail}")
+CALLBACK_SUSPENDED = _event(CALLBACKS, _("suspended"), "RIGHT", "{detail}")
+#: of the host that callbacks call
+BREAKER_OPENED = _event(CALLBACKS, _("breaker opened"), "BREAKER", "{detail}")
+BREAKER_CLOSED = _event(CALLBACKS, _("breaker closed"), "", "{detail}")
+SUBSCRIPTION_REPLACED = _event(
+    CALLBACKS,
+    _("subscription replaced"),
+    "",
+    "it has another source: {messages} messages of the former subscription were dropped",
+)
+SUBSCRIPTION_DELETED = _event(
+    CALLBACKS,
+    _("subscription deleted"),
+    "",
+    "there is no such callback any more; {messages} messages were dropped",
+)
+SUBSCRIPTION_KEPT = _event(CALLBACKS, _("subscription kept"), "CONFLICT", "{detail}")
+
+#: its code is REFLEX_FAILED when the function failed
+REFLEX_REFUSED = _event(
+    REFLEXES,
+    _("refused"),
+    OF_CAUSE,
+    "{detail}",
+    "refusals,service,user,machine,destination,type,id",
+)
+#: of a library, which is not called for a while
+LIBRARY_FAILED = _event(REFLEXES, _("failed"), "REFLEX_FAILED", "{detail}")
+LIBRARY_RECOVERED = _event(REFLEXES, _("recovered"), "", "")
+MESSAGE_AUDITED = _event(
+    REFLEXES,
+    _("audited"),
+    "",
+    "{bytes} bytes from {user} to {destination}",
+    "type,id,headers",
+)
+
 #: its code is the cause
-TOOK_OVER = _event(MIRRORS, _("took over"))
+TOOK_OVER = _event(
+    MIRRORS,
+    _("took over"),
+    OF_CAUSE,
+    "{detail}",
+    "cause,epoch,at_s,broker,role,former,position,took_s,non_persistent_lost",
+)
 WITHOUT_MAIN = _event(
     MIRRORS,
     _("active without main"),
@@ -55,8 +157,9 @@ MEMBER_TAKEN_OVER = _event(
     _("took over"),
     "CLUSTER_TAKEOVER",
     "{why}; this broker serves its {messages} messages after {took_s} s; lost: {lost}",
+    "journal,epoch",
 )
-DRAINED = _event(CLUSTER, _("drained"), "", "all messages that it had stored are delivered")
+DRAINED = _event(CLUSTER, _("drained"), "", "all messages that it had stored are delivered", "journal")
 _CHANGED = "{setting} was {running!r}, and is {file!r} in the central file"
 SETTING_CHANGED = _event(CLUSTER, _("setting changed"), "", _CHANGED)
 SETTING_NOT_CHANGED = _event(
@@ -85,19 +188,5 @@ RESTART = _event(BROKER, _("restarts"), "", "by {detail}")
 SHUTDOWN = _event(BROKER, _("shuts down"), "", "by {detail}")
 QUIESCED = _event(BROKER, _("quiesce complete"), "", "no client is connected any more")
 
-#: the label of each event, of those without a declaration too
-EVENTS: Final[Mapping[str, str]] = MappingProxyType({
-    "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
-    "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
-    "resumed": _("resumed"), "draining": _("draining"), "started": _("started"),
-    "suspended": _("suspended"), "refused": _("refused"), "stalled": _("stalled"),
-    "dead_lettered": _("dead-lettered"),
-    "gap": _("gap"), "recovered": _("recovered"), "fired": _("fired"), "ended": _("ended"),
-    "acknowledged": _("acknowledged"), "silenced": _("silenced"), "unsilenced": _("no longer silenced"),
-    "verified": _("URL verified"), "unverified": _("URL not verified"),
-    "breaker opened": _("breaker opened"), "breaker closed": _("breaker closed"),
-    "subscription replaced": _("subscription replaced"), "subscription deleted": _("subscription deleted"),
-    "subscription kept": _("subscription kept"), "not delivered": _("not delivered"),
-    "applied": _("applied"), "unchanged": _("unchanged"),
-    **{event.name: event.name for event in DECLARED},
-})  # fmt: skip
+#: the label of each event by its name, of whatever kind
+EVENTS: Final[Mapping[str, str]] = MappingProxyType({event.name: event.label for event in DECLARED})

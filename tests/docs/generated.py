@@ -17,7 +17,7 @@ from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.header_names import HeaderName
 from broker_app.telemetry.alerts.conditions import CONDITIONS
-from broker_app.telemetry.events import DECLARED
+from broker_app.telemetry.events import DECLARED, OF_CAUSE, Event
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
 from pyspark_mom import options, sink_options
 from pyspark_mom.option_types import OptionTable
@@ -57,12 +57,19 @@ def state_table() -> str:
 
 
 def event_table() -> str:
-    """Every event that is declared with its sentence."""
+    """Every event of the event log."""
     rows = [
-        f"| {one.kind} | `{one.name}` | {f'`{one.code}`' if one.code else ''} | {one.sentence} |"
+        f"| {one.kind} | `{one.name}` | {_code(one)} | {one.sentence.replace('{detail}', '')} "
+        f"| {', '.join(f'`{name}`' for name in one.fields)} |"
         for one in DECLARED
     ]
-    return "\n".join(["| kind | event | code | detail |", "|---|---|---|---|", *rows])
+    return "\n".join(["| kind | event | code | detail | facts |", "|---|---|---|---|---|", *rows])
+
+
+def _code(event: Event) -> str:
+    if event.code == OF_CAUSE:
+        return "of the cause"
+    return f"`{event.code}`" if event.code else ""
 
 
 def header_table() -> str:

@@ -22,6 +22,7 @@ from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.policy import Grant
 from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND
 from broker_app.rules.rule import Rule
+from broker_app.telemetry.events import FILES_APPLIED
 from mom_client import Refused
 from tests.support.listener import Listener
 from tests.support.patience import patient
@@ -127,7 +128,7 @@ async def test_a_wildcard_does_not_bring_topics_for_administrators(node: SmallNo
         root.subscribe("/topic/$mom.>") as all_messages,
     ):
         heard, of_root = Heard(messages), Heard(all_messages)
-        node.node.events.note("files", "timer", "read", detail="of administrators")
+        node.node.events.report(FILES_APPLIED, "timer", detail="of administrators")
         await of_root.until("$mom.event", "of administrators")
         await put(node, "marker")
         await heard.until("$mom.dest.created", "marker")
@@ -191,7 +192,7 @@ async def test_a_durable_subscription_gets_what_its_user_may_see(node: SmallNode
         bob.subscribe("/topic/$mom.>") as messages,
         node.stomp("root") as root,
     ):
-        node.node.events.note("files", "timer", "read", detail="while away")
+        node.node.events.report(FILES_APPLIED, "timer", detail="while away")
         await put(node, "marker")
         await Heard(messages).until("$mom.dest.created", "marker")
         async with root.subscribe("/topic/$mom.event", durable="kept") as kept:

@@ -25,10 +25,11 @@ from broker_app.features.notifications import (
 from broker_app.features.notifications.delivery import deliver, notification_of, targets
 from broker_app.features.notifications.retry_queue import MOST
 from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertEvent, AlertRule
+from broker_app.telemetry.events import ALERT_FIRED
 from tests.support.patience import patient
 
 ALERT = Alert("1f", "store", "store", "critical", "store", 80, 1_800_000_000, 1_800_000_060, 81.5)
-TOLD = notification_of(AlertEvent("fired", ALERT), "b1", "https://mom.example/console/")
+TOLD = notification_of(AlertEvent(ALERT_FIRED, ALERT), "b1", "https://mom.example/console/")
 
 
 class Web:

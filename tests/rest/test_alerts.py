@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker_app.telemetry.alerts import Alert
+from broker_app.telemetry.events import FILES_APPLIED, FILES_REFUSED
 from tests.rest.conftest import Rest
 from tests.rest.test_connections import make_admin
 
@@ -10,7 +11,7 @@ from tests.rest.test_connections import make_admin
 async def with_alert(rest: Rest) -> Alert:
     """The alert of files that were refused, for alice, who administers."""
     make_admin(rest, "alice")
-    rest.events.note("files", "reload", "refused", code="CONFIG", detail="zero.config:3: no")
+    rest.events.report(FILES_REFUSED, "reload", detail="zero.config:3: no")
     await rest.alerts.evaluate()
     return rest.alerts.all()[0]
 
@@ -41,7 +42,7 @@ async def test_alerts_are_listed_acknowledged_and_silenced_for_a_while(rest: Res
 
 async def test_an_ended_alert_is_listed_and_cannot_be_changed(rest: Rest) -> None:
     alert = await with_alert(rest)
-    rest.events.note("files", "reload", "applied")
+    rest.events.report(FILES_APPLIED, "reload", detail="")
     rest.now += 60
     await rest.alerts.evaluate()
     assert [row["state"] for row in (await rest.alice.get("/alerts")).json()["items"]] == ["ended"]

@@ -8,6 +8,7 @@ import httpx
 
 from broker_app.net.policy.policy import UserFacts
 from broker_app.telemetry.event_log import MOST
+from broker_app.telemetry.events import BRIDGE_CONNECTED, BRIDGE_RETRYING, FILES_REFUSED
 from tests.rest.bridging import ORDERS
 from tests.rest.conftest import Rest
 from tests.rest.test_connections import Client
@@ -96,8 +97,8 @@ async def test_bytes_of_disconnected_clients_stay_counted(rest: Rest) -> None:
 
 async def test_events_come_newest_first_by_kind_and_name_in_pages(bridged: Rest) -> None:
     for number in range(3):
-        bridged.events.note("bridges", "west", "retrying", code="REFUSED", detail=f"try {number}", queue="")
-    bridged.events.note("files", "brokers.config", "refused", detail="brokers.config:4: what is this?")
+        bridged.events.report(BRIDGE_RETRYING, "west", code="REFUSED", detail=f"try {number}", queue="")
+    bridged.events.report(FILES_REFUSED, "brokers.config", detail="brokers.config:4: what is this?")
     page = (await bridged.alice.get("/events?limit=2")).json()
     assert [(one["kind"], one["detail"]) for one in page["items"]] == [
         ("files", "brokers.config:4: what is this?"), ("bridges", "try 2"),
@@ -116,6 +117,6 @@ async def test_the_event_log_is_for_administrators_and_bounded(bridged: Rest) ->
     refused = await bridged.bob.get("/events")
     assert (refused.status_code, refused.json()["right"]) == (403, "administer")
     for number in range(MOST + 10):
-        bridged.events.note("bridges", "west", "connected", detail=str(number))
+        bridged.events.report(BRIDGE_CONNECTED, "west", detail=str(number))
     page = (await bridged.alice.get("/events?limit=1")).json()
     assert (page["approx_total"], page["items"][0]["detail"]) == (MOST, str(MOST + 9))

@@ -30,7 +30,7 @@ from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.component_health import Component
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import FILES
+from broker_app.telemetry.events import ALERT_UNSILENCED, FILES_APPLIED, FILES_REFUSED
 from tests.core.stage import Stage
 from tests.support.clusters import a_link, a_report, a_takeover, an_enhanced_cluster
 
@@ -51,7 +51,7 @@ class Turned:
         """(event, subject) of what became of alerts when so much time had passed."""
         self.now += seconds
         told = self.watch.evaluate(self.now, self.rules, lambda rule: self._symptoms(found))
-        return [(event, alert.subject) for event, alert in told]
+        return [(event.name, alert.subject) for event, alert in told]
 
     def _symptoms(self, found: dict[str, float]) -> list[Violation]:
         return [Violation(subject, value) for subject, value in found.items()]
@@ -87,7 +87,7 @@ def test_acknowledged_alerts_are_listed_behind_open_ones() -> None:
     turned.after(1, a=1, b=1)
     first = turned.watch.open()[0]
     told = turned.watch.acknowledge(first, "ann", "on it")
-    assert (told.event, first.state, first.by, first.reason) == (
+    assert (told.event.name, first.state, first.by, first.reason) == (
         "acknowledged",
         "acknowledged",
         "ann",
@@ -117,7 +117,7 @@ def test_a_silence_is_taken_back() -> None:
     turned.after(0, a=1)
     alert = turned.watch.open()[0]
     turned.watch.silence(alert, turned.now + 100, "ann", "")
-    assert turned.watch.reopen(alert) == AlertEvent("unsilenced", alert)
+    assert turned.watch.reopen(alert) == AlertEvent(ALERT_UNSILENCED, alert)
     assert alert.state == "firing"
     turned.after(CALM_S)
     assert turned.after(1, a=1) == [("fired", "a")]
@@ -324,11 +324,11 @@ async def test_a_full_store_a_flapping_client_and_refused_files() -> None:
         (ClientIdentity("ann", "shop", "10.0.0.1"), 12, NOW, "gone"),
         (ClientIdentity("bob", "shop", "h"), 9, NOW, ""),
     ]
-    stage.events.note(FILES, "reload", "refused", code="CONFIG", detail="zero.config:3: no")
+    stage.events.report(FILES_REFUSED, "reload", detail="zero.config:3: no")
     assert await stage.found("store") == {"store": 81.5}
     assert await stage.found("flapping") == {"ann@10.0.0.1": 12}
     assert await stage.found("configuration") == {"files": 1}
-    stage.events.note(FILES, "reload", "applied")
+    stage.events.report(FILES_APPLIED, "reload", detail="")
     assert await stage.found("configuration") == {}
 
 
@@ -449,7 +449,9 @@ class OnDuty(Broken):
             file, self.checks, lambda: tuple(DEFAULT_RULES.values()), lambda: self.now_us / 1e6
         )
         self.heard: list[str] = []
-        self.evaluator.listeners.add(lambda told: self.heard.append(f"{told.event} {told.alert.subject}"))
+        self.evaluator.listeners.add(
+            lambda told: self.heard.append(f"{told.event.name} {told.alert.subject}")
+        )
         self.evaluator.start()
 
     async def second(self, seconds: int = 1) -> None:

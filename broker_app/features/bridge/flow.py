@@ -31,6 +31,7 @@ from broker_app.features.bridge.framing import Framing, framing_for, knows_bridg
 from broker_app.features.bridge.inflight_window import FLIGHT_BYTES, Budget, InflightWindow
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.bridge.timeline import Timeline
+from broker_app.telemetry.events import FLOW_DEAD_LETTERED, FLOW_GAP, FLOW_STARTED, FLOW_SUSPENDED, Event
 from mom_client.connection.link import Link
 from mom_client.errors import Refused as RefusedThere
 from mom_client.stomp import frame as wire
@@ -184,12 +185,12 @@ class Flow(InnerReceiver):
         gap, detail = self._offset.started(accepted, count)
         if gap:
             self.counters.gap += gap
-            self.status.note("gap", "GAP", detail)
+            self.status.note(FLOW_GAP, detail=detail)
         self._subscribe()
 
-    def _subscribe(self, event: str = "started") -> None:
+    def _subscribe(self, event: Event | None = FLOW_STARTED) -> None:
         """Become the consumer of the queue; nothing is delivered before it is the only one."""
-        if event and self.status.error is None:
+        if event is not None and self.status.error is None:
             self.status.note(event)
         self.phase = Phase.SUBSCRIBING
         self._timers.answered()
@@ -270,7 +271,7 @@ class Flow(InnerReceiver):
     def _suspend(self) -> None:
         self.phase = Phase.SUSPENDED
         self.status.clear()
-        self.status.note("suspended")
+        self.status.note(FLOW_SUSPENDED)
         if self.consumer.waiting:
             self.resume()  # it arrived while the flow stopped
 
@@ -405,7 +406,7 @@ class Flow(InnerReceiver):
         if self._refusals.cautious:
             self._refusals.cautious = False
             self.consumer.close()
-            self._subscribe(event="")
+            self._subscribe(event=None)
             return
         if self._unsent:
             self._send_unsent(peer, in_turn)
@@ -442,7 +443,7 @@ class Flow(InnerReceiver):
         self.consumer.dead_letter(tag, detail)
         self.counters.dead_lettered += 1
         self._refusals.times = 0
-        self.status.note("dead_lettered", why.code, detail)
+        self.status.note(FLOW_DEAD_LETTERED, why.code, detail)
         self.back_off(why)
         self.retry()  # the next one may be accepted
 

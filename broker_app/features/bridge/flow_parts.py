@@ -13,6 +13,7 @@ from broker_app.core.reasons import UNDELIVERABLE
 from broker_app.engine import Engine
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.timeline import Timeline
+from broker_app.telemetry.events import FLOW_RECOVERED, FLOW_REFUSED, FLOW_STALLED, Event
 from mom_client.connection.link import Link
 
 #: the bytes that a settled delivery takes in the engine's inbox
@@ -35,19 +36,19 @@ class Status:
         #: True if an answer is overdue
         self.stalled = False
 
-    def note(self, event: str, code: str = "", detail: str = "") -> None:
+    def note(self, event: Event, code: str = "", detail: str = "") -> None:
         """Add an event to the timeline."""
         self._timeline.note(event, self._queue, code, detail)
 
     def failed(self, error: BridgeError) -> None:
         """Keep and note the last error."""
         self.error, self.error_at = error, time.time()
-        self.note("stalled" if self.stalled else "refused", *error)
+        self.note(FLOW_STALLED if self.stalled else FLOW_REFUSED, *error)
 
     def recovered(self) -> None:
         """Clear and note the end of an error."""
         self.clear()
-        self.note("recovered")
+        self.note(FLOW_RECOVERED)
 
     def clear(self) -> None:
         """Clear the error."""

@@ -26,6 +26,16 @@ from broker_app.features.bridge.framing import LIMITS
 from broker_app.features.bridge.inflight_window import PIPE_BYTES, Budget
 from broker_app.features.bridge.remote import DESIRED_STATES, DRAINING, Remote
 from broker_app.features.bridge.timeline import Timeline
+from broker_app.telemetry.events import (
+    BRIDGE_CONNECTED,
+    BRIDGE_DRAINING,
+    BRIDGE_FAILED,
+    BRIDGE_PAUSED,
+    BRIDGE_RECONFIGURED,
+    BRIDGE_RESTARTED,
+    BRIDGE_RESUMED,
+    BRIDGE_RETRYING,
+)
 from mom_client.connection.link import ErrorFrame, Link
 from mom_client.connection.transport import Transport, open_transport, tls_context
 from mom_client.errors import ConnectionLost, Refused
@@ -48,9 +58,11 @@ UNREADABLE: Final = ("too-large", "too-many-headers")
 REFUSED_SUBSCRIPTION: Final = "$mom.refused"
 
 #: the event of each desired state
-_WANTED: Final = dict(zip(DESIRED_STATES, ("resumed", "paused", "draining"), strict=True))
+_WANTED: Final = dict(zip(DESIRED_STATES, (BRIDGE_RESUMED, BRIDGE_PAUSED, BRIDGE_DRAINING), strict=True))
 
 SUSPENDED, CONNECTING, RUNNING, RETRYING, FAILED = BRIDGE
+#: the event of each state of a bridge that cannot connect
+_FAILURES: Final = {RETRYING: BRIDGE_RETRYING, FAILED: BRIDGE_FAILED}
 
 
 class Attempts:
@@ -147,7 +159,7 @@ class Pipe:
         if remote.desired != former.desired:
             self.timeline.note(_WANTED[remote.desired])
         if not remote.has_same_connection(former):
-            self.timeline.note("reconfigured", detail="it reconnects, because its configuration changed")
+            self.timeline.note(BRIDGE_RECONFIGURED)
             self._part(None)
             if self._attempt is not None:
                 self._attempt.cancel()
@@ -156,7 +168,7 @@ class Pipe:
 
     def begin_anew(self, why: str) -> None:
         """End the connection in good order, if there is one; whatever waits gets the next one at once."""
-        self.timeline.note("restarted", detail=why)
+        self.timeline.note(BRIDGE_RESTARTED, detail=why)
         self._part(None)
         self._hurry.set()
 
@@ -282,7 +294,7 @@ class Pipe:
         """Serve the flows until the connection ends; why, or None when it was meant to."""
         self._link = link
         self.state, self.error, self.attempts.failed, self.connected_at = RUNNING, None, 0, time.time()
-        self.timeline.note("connected", detail=self.server)
+        self.timeline.note(BRIDGE_CONNECTED, detail=self.server)
         close_reason: asyncio.Future[BridgeError | None] = asyncio.get_running_loop().create_future()
         self._parting = close_reason
         reading = asyncio.create_task(link.run(self._take))
@@ -356,7 +368,7 @@ class Pipe:
     def _note_error(self, error: BridgeError, state: str) -> None:
         self.error, self.state, self.error_at = error, state, time.time()
         self.attempts.failed += 1
-        self.timeline.note(state, "", *error)
+        self.timeline.note(_FAILURES[state], "", *error)
 
     # ------------------------------------------------------------------ what comes
 

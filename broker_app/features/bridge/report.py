@@ -16,7 +16,7 @@ from broker_app.features.bridge.pipe_reports import (
     Orphan,
     PipeReport,
 )
-from broker_app.features.bridge.timeline import Event
+from broker_app.features.bridge.timeline import TimelineEvent
 from mom_client.storeandforward import Forwarded
 
 #: the states of a flow; those of a pipe are in `pipe`
@@ -77,12 +77,12 @@ def state_of(flow: Flow, pipe: Pipe) -> str:
     return STARTING if flow.phase in (Phase.STARTING, Phase.SUBSCRIBING) else RUNNING
 
 
-def of_event(event: Event) -> EventReport:
+def of_event(event: TimelineEvent) -> EventReport:
     """Something that happened to a bridge."""
     return {
         "time_ms": event.time_ms,
         "first_ms": event.first_ms,
-        "event": event.event,
+        "event": event.event.name,
         "queue": event.queue,
         "code": event.code,
         "detail": event.detail,

@@ -23,7 +23,7 @@ from broker_app.features.bridge.pipe_reports import (
     PipeReport,
 )
 from broker_app.features.bridge.remote import Remote
-from broker_app.features.bridge.timeline import Event, Timeline
+from broker_app.features.bridge.timeline import Timeline, TimelineEvent
 from mom_client import storeandforward
 from mom_client.storeandforward import Forwarded
 
@@ -47,7 +47,7 @@ class Supervisor:
         #: pipes that end; they are kept until they have
         self._ending: set[asyncio.Task[None]] = set()
         #: hear of what happens: the bridge's name, and the event
-        self.listeners: EventListeners[[str, Event]] = EventListeners("the bridges' listeners")
+        self.listeners: EventListeners[[str, TimelineEvent]] = EventListeners("the bridges' listeners")
 
     def start(self, remotes: Mapping[str, Remote]) -> None:
         self.reload(remotes)
@@ -175,8 +175,8 @@ class Supervisor:
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
-    def _teller(self, name: str) -> Callable[[Event], None]:
-        def tell(event: Event) -> None:
+    def _teller(self, name: str) -> Callable[[TimelineEvent], None]:
+        def tell(event: TimelineEvent) -> None:
             self.listeners(name, event)
 
         return tell

@@ -6,16 +6,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from broker_app.telemetry.events import OF_CAUSE, Event
+
 MOST = 200
 
 
-class Event(NamedTuple):
+class TimelineEvent(NamedTuple):
     """Something happened `times` times in a row, last at `time_ms`. `queue` is the remote queue of a flow,
     empty for the pipe; `code` names a trouble, empty for good news."""
 
     time_ms: int
     first_ms: int
-    event: str
+    event: Event
     queue: str
     code: str
     detail: str
@@ -26,16 +28,18 @@ class Timeline:
     """`now_ms` is milliseconds since 1970; `notify` is called with each event that does not repeat the last
     one."""
 
-    def __init__(self, now_ms: Callable[[], int], notify: Callable[[Event], None]) -> None:
+    def __init__(self, now_ms: Callable[[], int], notify: Callable[[TimelineEvent], None]) -> None:
         self._now_ms = now_ms
         self._notify = notify
-        self._events: deque[Event] = deque(maxlen=MOST)
+        self._events: deque[TimelineEvent] = deque(maxlen=MOST)
         #: the last event of the pipe and of each flow, to recognise repeats
-        self._last: dict[str, Event] = {}
+        self._last: dict[str, TimelineEvent] = {}
 
-    def note(self, event: str, queue: str = "", code: str = "", detail: str = "") -> None:
+    def note(self, event: Event, queue: str = "", code: str = "", detail: str = "") -> None:
         """Note an event. One like the last of the same queue is counted there, and the newest again."""
         now_ms = self._now_ms()
+        if not code and event.code != OF_CAUSE:
+            code = event.code
         last = self._last.get(queue)
         if last is not None and (last.event, last.code) == (event, code) and last in self._events:
             again = last._replace(time_ms=now_ms, detail=detail, times=last.times + 1)
@@ -43,7 +47,7 @@ class Timeline:
             self._events.append(again)
             self._last[queue] = again
             return
-        fresh = Event(now_ms, now_ms, event, queue, code, detail, 1)
+        fresh = TimelineEvent(now_ms, now_ms, event, queue, code, detail, 1)
         self._events.append(fresh)
         self._last[queue] = fresh
         self._notify(fresh)
@@ -52,5 +56,6 @@ class Timeline:
         """There is no such flow any more."""
         self._last.pop(queue, None)
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[TimelineEvent]:
+        """Those that are kept, the newest last."""
         return list(self._events)

@@ -17,9 +17,10 @@ from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.alert_state import AlertEvent
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.telemetry.alerts.texts import shown
+from broker_app.telemetry.events import ALERT_ENDED, ALERT_FIRED
 
 #: events that are sent as notifications; acknowledging and silencing are not
-NOTIFIED: Final = ("fired", "ended")
+NOTIFIED: Final = (ALERT_FIRED, ALERT_ENDED)
 #: the event of a notification that only tests its target
 TEST: Final = "test"
 
@@ -40,17 +41,17 @@ def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) ->
 
 def notification_of(event: AlertEvent, broker: str, console: str | None) -> Notification:
     """`console` is its address, for the link; None if it is not configured."""
-    alert = event.alert
+    alert, name = event.alert, event.event.name
     about = shown(alert)
     link = f"{console.rstrip('/')}/{about['page']}" if console is not None else None
-    title = f"[{broker}] {'ended' if event.event == 'ended' else alert.severity}: {about['detail']}"
-    lines = [about["detail"], "", f"alert   {alert.rule}, {event.event}", f"since   {about['since']}"]
+    title = f"[{broker}] {name if event.event is ALERT_ENDED else alert.severity}: {about['detail']}"
+    lines = [about["detail"], "", f"alert   {alert.rule}, {name}", f"since   {about['since']}"]
     if alert.ended_at is not None:
         lines.append(f"ended   {about['ended_at']}")
     if link is not None:
         lines.append(f"look    {link}")
-    body = {"event": event.event, "broker": broker, "link": link, "alert": about}
-    return Notification(f"{alert.id}-{event.event}", title, "\n".join(lines) + "\n", body)
+    body = {"event": name, "broker": broker, "link": link, "alert": about}
+    return Notification(f"{alert.id}-{name}", title, "\n".join(lines) + "\n", body)
 
 
 def sample(broker: str, console: str | None) -> Notification:

@@ -7,7 +7,7 @@ from functools import partial
 
 from broker_app.features.bridge.connection_test import try_connection
 from broker_app.features.bridge.supervisor import Supervisor
-from broker_app.features.bridge.timeline import Event
+from broker_app.features.bridge.timeline import TimelineEvent
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.features.bridge_queues import BridgeQueues
@@ -18,7 +18,6 @@ from broker_app.net.rest.features.bridge_status import (
 from broker_app.net.rest.features.bridges import BridgeEndpoints
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.telemetry.component_health import Component, bridge_components
-from broker_app.telemetry.events import BRIDGES
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_bridges
 
@@ -78,7 +77,5 @@ class BridgeFeature(Feature):
         """Disconnect."""
         await self.supervisor.stop()
 
-    def _note(self, name: str, event: Event) -> None:
-        self._parts.events.note(
-            BRIDGES, name, event.event, code=event.code, detail=event.detail, queue=event.queue
-        )
+    def _note(self, name: str, event: TimelineEvent) -> None:
+        self._parts.events.report(event.event, name, code=event.code, detail=event.detail, queue=event.queue)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
 from broker_app.net.http.routing import Handlers
@@ -13,7 +14,7 @@ from broker_app.net.rest.features.callbacks import CallbackEndpoints
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.telemetry.component_health import Component, callback_components
-from broker_app.telemetry.events import CALLBACKS
+from broker_app.telemetry.events import Event
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_callbacks
 
@@ -62,6 +63,6 @@ class CallbackFeature(Feature):
         """End the callbacks."""
         self.supervisor.engine_ended(error)
 
-    def _note(self, name: str, event: str, code: str, detail: str) -> None:
+    def _note(self, name: str, event: Event, fields: dict[str, Any]) -> None:
         """Log an event of a callback, or of the host that it calls."""
-        self._parts.events.note(CALLBACKS, name, event, code=code, detail=detail)
+        self._parts.events.report(event, name, **fields)

@@ -16,7 +16,7 @@ from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.shipped.options import Option, one_of, texts
 from broker_app.reflex.subject import MessageSubject, Subject
-from broker_app.telemetry.events import REFLEXES
+from broker_app.telemetry.events import MESSAGE_AUDITED
 
 EVENTS, FILE = "events", "file"
 OPTIONS: Final = (
@@ -27,7 +27,6 @@ OPTIONS: Final = (
     ),
     Option("headers", "headers that an entry contains", texts),
 )
-AUDITED: Final = "audited"
 #: characters of the value of a header in an entry
 _MAX_VALUE: Final = 500
 #: bytes of a file, after which another one is begun; the one before it is kept
@@ -86,8 +85,7 @@ def audit(declaration: Declaration, context: Context) -> InBroker:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             file.append({"at": now, "reflex": declaration.name, "kind": declaration.kind, **facts})
         else:
-            detail = f"{len(subject.body)} bytes from {subject.user} to {subject.address}"
-            context.events.note(REFLEXES, declaration.name, AUDITED, detail=detail, **facts)
+            context.events.report(MESSAGE_AUDITED, declaration.name, **facts)
         return ACCEPT
 
     return decide

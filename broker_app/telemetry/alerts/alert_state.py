@@ -10,6 +10,14 @@ from typing import Final, NamedTuple
 from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, OPEN, SILENCED, Alert
 from broker_app.telemetry.alerts.condition import Violation
 from broker_app.telemetry.alerts.rule import AlertRule
+from broker_app.telemetry.events import (
+    ALERT_ACKNOWLEDGED,
+    ALERT_ENDED,
+    ALERT_FIRED,
+    ALERT_SILENCED,
+    ALERT_UNSILENCED,
+    Event,
+)
 
 #: open alerts, of one rule and in all; of further ones only the number is reported
 MAX_OF_RULE: Final = 100
@@ -25,9 +33,9 @@ Key = tuple[str, str]
 
 
 class AlertEvent(NamedTuple):
-    """An event of an alert: `fired`, `acknowledged`, `silenced`, `ended`."""
+    """An event of an alert."""
 
-    event: str
+    event: Event
     alert: Alert
 
 
@@ -118,12 +126,12 @@ class AlertState:
                 return
             del self._pending[key]
             alert = self._open[key] = self._new(now, since, rule, finding)
-            yield AlertEvent(alert.state, alert) if alert.state == SILENCED else AlertEvent("fired", alert)
+            yield AlertEvent(ALERT_SILENCED if alert.state == SILENCED else ALERT_FIRED, alert)
         alert.value, alert.facts, alert.seen_at = finding.value, finding.facts, now
         alert.severity, alert.threshold = rule.severity, rule.threshold
         if alert.state == SILENCED and alert.key not in self._silences:
             alert.state, alert.until = FIRING, None
-            yield AlertEvent("fired", alert)
+            yield AlertEvent(ALERT_FIRED, alert)
 
     def _new(self, now: float, since: float, rule: AlertRule, finding: Violation) -> Alert:
         self._last_id = max(self._last_id + 1, int(now * 1000))
@@ -141,7 +149,7 @@ class AlertState:
         del self._open[alert.key]
         alert.state, alert.ended_at = ENDED, now
         self._ended.append(alert)
-        return AlertEvent("ended", alert)
+        return AlertEvent(ALERT_ENDED, alert)
 
     def _forget_silences(self, now: float) -> None:
         self._silences = {key: one for key, one in self._silences.items() if one.until > now}
@@ -153,7 +161,7 @@ class AlertState:
         self._silences.pop(alert.key, None)
         alert.state, alert.by, alert.reason, alert.until = ACKNOWLEDGED, by, reason, None
         self.changed = True
-        return AlertEvent("acknowledged", alert)
+        return AlertEvent(ALERT_ACKNOWLEDGED, alert)
 
     def silence(self, alert: Alert, until: float, by: str, reason: str) -> AlertEvent:
         """Send no notifications of it, and of later ones of the same kind, before `until`."""
@@ -162,14 +170,14 @@ class AlertState:
         self._silences[alert.key] = _Silence(until, by, reason)
         alert.state, alert.by, alert.reason, alert.until = SILENCED, by, reason, until
         self.changed = True
-        return AlertEvent("silenced", alert)
+        return AlertEvent(ALERT_SILENCED, alert)
 
     def reopen(self, alert: Alert) -> AlertEvent:
         """Undo acknowledging or silencing: it fires again."""
         self._silences.pop(alert.key, None)
         alert.state, alert.by, alert.reason, alert.until = FIRING, "", "", None
         self.changed = True
-        return AlertEvent("unsilenced", alert)
+        return AlertEvent(ALERT_UNSILENCED, alert)
 
     # ------------------------------------------------------------------ over a restart
 

@@ -11,7 +11,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext as translated
 
-from broker_app.reflex.reflexes import FAILED, RECOVERED
 from broker_app.telemetry import events
 from broker_app.telemetry.event_log import LoggedEvent
 from broker_app.web.console.base.frame import AdministratorsPage
@@ -22,7 +21,7 @@ from broker_app.web.policy_sync import node_of
 
 _SHOWN = 200
 #: events of libraries of reflexes; others are of single reflexes
-_OF_LIBRARIES = (FAILED, RECOVERED)
+_OF_LIBRARIES = (events.LIBRARY_FAILED.name, events.LIBRARY_RECOVERED.name)
 
 
 class EventsPage(AdministratorsPage):

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypedDict
 
+from broker_app.telemetry.events import FILES_APPLIED, FILES_REFUSED, FILES_UNCHANGED
 from broker_app.web.files.plan import FilePlan
 from broker_app.zero import ZeroError
 
 #: errors of one reload that are reported to listeners
 MAX_REPORTED = 5
-APPLIED, UNCHANGED, REFUSED = "applied", "unchanged", "refused"
+APPLIED, UNCHANGED, REFUSED = FILES_APPLIED.name, FILES_UNCHANGED.name, FILES_REFUSED.name
 
 
 class ErrorStatus(TypedDict):

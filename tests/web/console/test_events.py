@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import BRIDGE_RETRYING, FILES_APPLIED
 from broker_app.web.console import event_log
 
 pytestmark = pytest.mark.django_db
@@ -17,8 +18,8 @@ def test_events_are_shown_newest_first_and_found_by_words(
     inside: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = EventLog(lambda: 1_750_000_000.0)
-    log.note("bridges", "west", "retrying", code="REFUSED", detail="no listener", queue="orders")
-    log.note("files", "brokers.config", "refused", detail="brokers.config:4:1: <what>")
+    log.report(BRIDGE_RETRYING, "west", code="REFUSED", detail="no listener", queue="orders")
+    log.report(FILES_APPLIED, "brokers.config", detail="brokers.config:4:1: <what>")
     monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
     page = inside.get("/console/events/").content.decode()
     assert page.index("brokers.config:4:1: &lt;what&gt;") < page.index("REFUSED: no listener")

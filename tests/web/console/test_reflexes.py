@@ -18,6 +18,7 @@ from broker_app.base.refused import Refused
 from broker_app.models import AuditEntry, Reflex
 from broker_app.net.rest.features.reflex_trials import StoredTrialRequest
 from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import BRIDGE_RETRYING, LIBRARY_FAILED, REFLEX_REFUSED
 from broker_app.templatetags.console_assets import icon
 from broker_app.web.actions import SYSTEM, Edit, apply, version_of
 from broker_app.web.console import event_log
@@ -236,9 +237,9 @@ def test_events_of_reflexes_are_found_and_lead_to_their_pages(
     inside: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = EventLog(lambda: 0.0)
-    log.note("bridges", "west", "retrying", code="REFUSED", detail="no listener")
-    log.note("reflexes", "slow", "refused", code="FILTERED", detail="message from anna: too fast")
-    log.note("reflexes", "lib", "failed", code="REFLEX_FAILED", detail="it crashed")
+    log.report(BRIDGE_RETRYING, "west", code="REFUSED", detail="no listener")
+    log.report(REFLEX_REFUSED, "slow", code="FILTERED", detail="message from anna: too fast")
+    log.report(LIBRARY_FAILED, "lib", detail="it crashed")
     monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
     page = page_of(inside, "/console/events/?kind=reflexes")
     assert "no listener" not in page and "FILTERED: message from anna: too fast" in page

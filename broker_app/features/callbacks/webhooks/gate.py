@@ -8,17 +8,18 @@ from collections.abc import Callable
 from typing import Final
 
 from broker_app.features.callbacks.webhooks.breaker import CLOSED, HALF_OPEN, Breaker
+from broker_app.telemetry.events import BREAKER_CLOSED, BREAKER_OPENED, Event
 
 #: seconds of a pause that a receiver asks for, at most
 LONGEST_PAUSE_S: Final = 3600.0
 
 
 class Gate:
-    """`changed` is called when pushes may pass again, or no longer; `notify` with "opened" and "closed" of
-    the breaker, and a detail, but not while it opens again after a probe."""
+    """`changed` is called when pushes may pass again, or no longer; `notify` with the events of the
+    breaker, and a detail, but not while it opens again after a probe."""
 
     def __init__(
-        self, breaker: Breaker, notify: Callable[[str, str], None], changed: Callable[[], None]
+        self, breaker: Breaker, notify: Callable[[Event, str], None], changed: Callable[[], None]
     ) -> None:
         self._breaker = breaker
         self._notify = notify
@@ -51,7 +52,7 @@ class Gate:
     def succeeded(self) -> None:
         """Note that a push has shown that all is well."""
         if self._breaker.succeeded():
-            self._notify("closed", "it answers again")
+            self._notify(BREAKER_CLOSED, "it answers again")
             self._reopen()
 
     def failed(self, detail: str) -> None:
@@ -61,7 +62,7 @@ class Gate:
         if open_s:
             self._close_for(open_s)
             if was_closed:
-                self._notify("opened", detail)
+                self._notify(BREAKER_OPENED, detail)
 
     def reset(self) -> None:
         """Have pushes pass now, as an operator has asked."""

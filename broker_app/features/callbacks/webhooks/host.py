@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from broker_app.features.callbacks.webhooks.breaker import CLOSED, HALF_OPEN, OPEN, Breaker
 from broker_app.features.callbacks.webhooks.gate import Gate
+from broker_app.telemetry.events import Event
 
 #: pushes without an answer: of one owner to one host, and of all together
 MAX_OF_HOST: Final = 100
@@ -59,7 +60,7 @@ class Room:
 class Connections:
     """The connections of all owners to a receiver, and whether it accepts them."""
 
-    def __init__(self, breaker: Breaker, notify: Callable[[str, str], None]) -> None:
+    def __init__(self, breaker: Breaker, notify: Callable[[Event, str], None]) -> None:
         self.gate = Gate(breaker, notify, self._changed)
         self.hosts: dict[Host, None] = {}
         self.in_flight = 0
@@ -83,7 +84,7 @@ class Host:
         room: Room,
         connections: Connections,
         breaker: Breaker,
-        notify: Callable[[str, str], None],
+        notify: Callable[[Event, str], None],
     ) -> None:
         self.name = name
         self.callers: dict[Caller, None] = {}
@@ -192,7 +193,7 @@ class Hosts:
 
     def __init__(
         self,
-        notify: Callable[[str, str, str], None],
+        notify: Callable[[str, Event, str], None],
         make_breaker: Callable[[], Breaker] = Breaker,
     ) -> None:
         self._notify = notify

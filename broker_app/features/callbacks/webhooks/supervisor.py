@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from broker_app.base.internal_errors import EventListeners
@@ -27,6 +27,7 @@ from broker_app.features.callbacks.webhooks.state_file import StateFile
 from broker_app.features.callbacks.webhooks.webhook import Environment, Webhook
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.exchange import Poster
+from broker_app.telemetry.events import SUBSCRIPTION_DELETED, SUBSCRIPTION_KEPT, Event
 
 #: tests at the same time
 MAX_TESTS: Final = 8
@@ -76,8 +77,10 @@ class Supervisor:
             refusal=refusal,
             notify=self._notify,
         )
-        #: hear of what happens: name of the callback (or of a host), event, code, detail
-        self.listeners: EventListeners[[str, str, str, str]] = EventListeners("the callbacks' listeners")
+        #: called with the name of the callback (or of a host), the event, and its fields
+        self.listeners: EventListeners[[str, Event, dict[str, Any]]] = EventListeners(
+            "the callbacks' listeners"
+        )
 
     def start(self, callbacks: Mapping[str, Callback]) -> None:
         """Begin with these callbacks. Subscriptions of callbacks that were deleted while the broker did not
@@ -195,11 +198,10 @@ class Supervisor:
         try:
             await self._subscriptions.delete(name)
         except Refused as refused:
-            self._notify(name, "subscription kept", "CONFLICT", refused.detail)
+            self._notify(name, SUBSCRIPTION_KEPT, detail=refused.detail)
         else:
             if messages:
-                detail = f"there is no such callback any more; {messages} messages were dropped"
-                self._notify(name, "subscription deleted", detail=detail)
+                self._notify(name, SUBSCRIPTION_DELETED, messages=messages)
         finally:
             self._ending.pop(name, None)
 
@@ -214,11 +216,11 @@ class Supervisor:
 
         return HttpClient(AddressFilter(self._config.webhook_allow))
 
-    def _host_event(self, host: str, event: str, detail: str) -> None:
-        self._notify(host, f"breaker {event}", "BREAKER" if event == "opened" else "", detail)
+    def _host_event(self, host: str, event: Event, detail: str) -> None:
+        self._notify(host, event, detail=detail)
 
-    def _notify(self, name: str, event: str, code: str = "", detail: str = "") -> None:
-        self.listeners(name, event, code, detail)
+    def _notify(self, name: str, event: Event, **fields: object) -> None:
+        self.listeners(name, event, fields)
 
 
 def _confirm_url(config: Config) -> str:

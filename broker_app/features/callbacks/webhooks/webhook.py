@@ -38,6 +38,16 @@ from broker_app.features.callbacks.webhooks.sender import Sender
 from broker_app.features.callbacks.webhooks.state_file import StateFile
 from broker_app.features.callbacks.webhooks.verdict import retry_delay_s
 from broker_app.peers.http_client.exchange import Poster
+from broker_app.telemetry.events import (
+    CALLBACK_ENDED,
+    CALLBACK_FAILED,
+    CALLBACK_STARTED,
+    CALLBACK_SUSPENDED,
+    SUBSCRIPTION_REPLACED,
+    URL_UNVERIFIED,
+    URL_VERIFIED,
+    Event,
+)
 
 PAUSED_STATE, SUSPENDED, VERIFYING, UNVERIFIED, RUNNING, ENDED, FAILED = CALLBACK
 #: seconds between attempts: to pass the challenge (first, longest), and to subscribe again
@@ -48,9 +58,9 @@ _LOOK_S: Final = 60.0
 
 
 class Notify(Protocol):
-    """Takes an event of a callback, with a code if it is trouble."""
+    """Takes an event of a callback with its fields."""
 
-    def __call__(self, name: str, event: str, code: str = "", detail: str = "") -> None: ...
+    def __call__(self, name: str, event: Event, **fields: object) -> None: ...
 
 
 class Environment(NamedTuple):
@@ -191,8 +201,7 @@ class Webhook:
         except Refused as refused:
             return FAILED, refused.detail
         if lost:
-            detail = f"it has another source: {lost} messages of the former subscription were dropped"
-            self._env.notify(callback.name, "subscription replaced", detail=detail)
+            self._env.notify(callback.name, SUBSCRIPTION_REPLACED, messages=lost)
         if callback.desired == PAUSED:
             return PAUSED_STATE, ""
         if self._env.states.get(callback) == state_file.ENDED:
@@ -224,7 +233,7 @@ class Webhook:
     def _verified(self) -> None:
         self._failures, self._token = 0, ""
         self._env.states.put(self.callback, state_file.VERIFIED)
-        self._env.notify(self.callback.name, "verified")
+        self._env.notify(self.callback.name, URL_VERIFIED)
 
     async def _push(self) -> None:
         """Push until that is not wanted or allowed any more, or needs another subscription."""
@@ -285,17 +294,16 @@ class Webhook:
         repeated = (state, reason) == (self.state, self.reason)
         self.state, self.reason = state, reason
         if not repeated and state in _EVENTS:
-            event, code = _EVENTS[state]
-            self._env.notify(self.callback.name, event, code, reason)
+            self._env.notify(self.callback.name, _EVENTS[state], detail=reason)
 
 
-#: states whose begin is an event, with its code
+#: states whose begin is an event
 _EVENTS: Final = {
-    SUSPENDED: ("suspended", "RIGHT"),
-    UNVERIFIED: ("unverified", "CHALLENGE"),
-    ENDED: ("ended", "GONE"),
-    FAILED: ("failed", "CONFIG"),
-    RUNNING: ("started", ""),
+    SUSPENDED: CALLBACK_SUSPENDED,
+    UNVERIFIED: URL_UNVERIFIED,
+    ENDED: CALLBACK_ENDED,
+    FAILED: CALLBACK_FAILED,
+    RUNNING: CALLBACK_STARTED,
 }
 
 
