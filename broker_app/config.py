@@ -41,7 +41,7 @@ PREFIX = "MOM_"
 
 # Variables of the command line client, which share the prefix and are none of ours.
 CLIENT_VARIABLES = frozenset(
-    {"MOM_CONTEXT", "MOM_URL", "MOM_TOKEN", "MOM_TOKEN_FILE", "MOM_CA_FILE", "MOM_CERT_FILE"}
+    {"MOM_CONTEXT", "MOM_URL", "MOM_TOKEN", "MOM_TOKEN_FILE", "MOM_CA_FILE", "MOM_CERT_FILE", "MOM_DEBUG"}
 )
 
 #: file of the data directory with the web address of the broker there, for `mom` on the same machine
@@ -53,6 +53,9 @@ DEFAULT_DATA = Path("data")
 
 KIB = 1024
 MIB = 1024 * KIB
+
+#: of the journal, for readers with cursors that are behind
+LEAST_CURSOR_BYTES = 1024 * MIB
 
 #: headers of a message, and their bytes with the command
 MAX_HEADERS, MAX_HEADER_BYTES = 128, 64 * KIB
@@ -151,14 +154,15 @@ class Config:
     log_format: str = _setting(
         "text", "form of the lines of the log: text, or one JSON object each", choices=("text", "json")
     )
-    debug: bool = _setting(False, "show trace-backs in the browser; only for development")
 
     # authentication
     admin_password: str | None = _setting(None, "password of user admin; default: generated", secret=True)
     anonymous: bool = _setting(False, "let anybody do anything without login; only for development")
-    allowed_hosts: tuple[str, ...] = _setting((), "further host names this node is reached by, by comma")
-    allowed_origins: tuple[str, ...] = _setting(
-        (), "further origins (https://host:port) of web pages, by comma", pattern=r"https?://[^/,]+"
+    allowed_hosts: tuple[str, ...] = _setting(
+        (),
+        "further host names this node is reached by, and origins (https://host:port) of other web pages that may "
+        "use it, by comma",
+        pattern=r"(https?://)?[^/,]+",
     )
     revoked: str = _setting(
         REFUSE,
@@ -358,13 +362,8 @@ class Config:
     segment_bytes: int = _setting(16 * MIB, "size of one segment file of the journal", "bytes", least=MIB)
     journal_retention_bytes: int = _setting(
         0,
-        "size of the journal that is kept for later reading although no message in it waits",
-        "bytes",
-        least=0,
-    )
-    pipeline_retention_bytes: int = _setting(
-        1024 * MIB,
-        "maximum size of the journal that is kept for programs with cursors",
+        "size of the journal that is kept on disk for later reading although no message in it waits; programs "
+        "with cursors keep as much, and 1 GiB at least",
         "bytes",
         least=0,
     )
@@ -504,7 +503,20 @@ class Config:
     @property
     def known_hosts(self) -> tuple[str, ...]:
         """Host names of this node, in addition to plain IP addresses."""
-        return tuple(dict.fromkeys(("localhost", self.host, socket.gethostname(), *self.allowed_hosts)))
+        allowed = (one for one in self.allowed_hosts if "://" not in one)
+        return tuple(dict.fromkeys(("localhost", self.host, socket.gethostname(), *allowed)))
+
+    @property
+    def allowed_origins(self) -> tuple[str, ...]:
+        """Origins of web pages, in addition to those of the known hosts."""
+        return tuple(one for one in self.allowed_hosts if "://" in one)
+
+    @property
+    def cursor_bytes(self) -> int:
+        """The bytes of the journal that are kept for readers with cursors: at most half of those that may be
+        stored, so that a reader that has stopped does not stop producers."""
+        kept = max(self.journal_retention_bytes, LEAST_CURSOR_BYTES)
+        return min(kept, self.max_store_bytes // 2) if self.max_store_bytes else kept
 
 
 class Setting(NamedTuple):

@@ -18,7 +18,7 @@ SITE_FILES = _PACKAGE if (_PACKAGE / "templates").is_dir() else _PACKAGE.parent
 
 MOM = cluster_settings.load()
 
-DEBUG = MOM.debug
+DEBUG = False
 # Created when it is first needed: `--help`, or a port in use, creates no data directory.
 _KEY_FILE = MOM.secret_key_path
 SECRET_KEY = SimpleLazyObject(partial(secret_key, _KEY_FILE))
@@ -213,8 +213,6 @@ SPECTACULAR_SETTINGS = {
 }
 
 # The rest
-
-DEFAULT_EXCEPTION_REPORTER_FILTER = "mom_site.discretion.Reports"
 
 USE_TZ = True
 TIME_ZONE = "UTC"

@@ -114,10 +114,14 @@ def test_a_word_that_is_not_among_the_choices_is_refused_with_a_suggestion() -> 
             "MOM_MEMORY_BYTES: '1 apple' is not a size such as 65536, 64MB or 64MiB",
         ),
         ("MOM_LEASE_S", "1 blink", "MOM_LEASE_S: '1 blink' is not a time such as 2s, 5m or 90"),
-        ("MOM_DEBUG", "maybe", "MOM_DEBUG: 'maybe' is neither true nor false"),
+        ("MOM_ANONYMOUS", "maybe", "MOM_ANONYMOUS: 'maybe' is neither true nor false"),
         ("MOM_NAME", "", "MOM_NAME: is empty"),
         ("MOM_NAME", "a b", r"MOM_NAME: 'a b' is not of the form [\w.-]{1,64}"),
-        ("MOM_ALLOWED_ORIGINS", "x", "MOM_ALLOWED_ORIGINS: 'x' is not of the form https?://[^/,]+"),
+        (
+            "MOM_ALLOWED_HOSTS",
+            "https://x/y",
+            "MOM_ALLOWED_HOSTS: 'https://x/y' is not of the form (https?://)?[^/,]+",
+        ),
     ],
 )
 def test_an_invalid_value_is_named(variable: str, value: str, sentence: str) -> None:
@@ -178,8 +182,8 @@ def test_options_become_variables() -> None:
 
 
 def test_a_truth_may_be_given_as_an_option_with_its_value() -> None:
-    found = config.options_in(["--auto-create-queues", "false", "--anonymous", "--debug=no"])
-    assert found == {"MOM_AUTO_CREATE_QUEUES": "false", "MOM_ANONYMOUS": "true", "MOM_DEBUG": "no"}
+    found = config.options_in(["--auto-create-queues", "false", "--anonymous", "--behind-tls=no"])
+    assert found == {"MOM_AUTO_CREATE_QUEUES": "false", "MOM_ANONYMOUS": "true", "MOM_BEHIND_TLS": "no"}
 
 
 def test_no_secret_is_an_option_and_every_option_names_its_variable() -> None:
@@ -237,10 +241,10 @@ def test_a_file_gives_settings_that_variables_replace(tmp_path: Path) -> None:
         ('/config/mom/port = "8000"', "1:20: /config/mom/port must be a whole number"),
         ('/config/mom/lease = "soon"', "1:21: /config/mom/lease 'soon' is not a time such as 2s, 5m or 90"),
         ('/config/mom/segment_bytes = "1 apple"', "1:29: /config/mom/segment_bytes '1 apple' is not a size"),
-        ("/config/mom/debug = 1", "1:21: /config/mom/debug must be true or false"),
+        ("/config/mom/smash_reload = 1", "1:28: /config/mom/smash_reload must be true or false"),
         ("/config/mom/data = 1", "1:20: /config/mom/data must be a string"),
         ("/config/mom/allowed_hosts = [1]", "1:29: /config/mom/allowed_hosts must be an array of strings"),
-        ('/config/mom/allowed_origins = ["x"]', "1:31: /config/mom/allowed_origins 'x' is not of the form"),
+        ('/config/mom/allowed_hosts = ["x/y"]', "1:29: /config/mom/allowed_hosts 'x/y' is not of the form"),
         (
             '/config/mom/log_level = "warn"',
             "1:25: /config/mom/log_level 'warn' is not one of debug, info, warning, error; did",

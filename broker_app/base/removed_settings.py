@@ -29,8 +29,12 @@ REMOVED_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "max_staged_bytes": "staged rows may have 4 GiB; leave it out",
         "history_versions": "10,000 versions of the configuration are kept; leave it out",
         "store_warn": "set the threshold of an alert rule with the condition store instead",
-        "pipeline_retention_s": "a cursor that is not reported for 7 days keeps nothing; set "
-        "pipeline_retention_bytes for less, or remove the cursor",
+        "pipeline_retention_s": "a cursor that is not reported for 7 days keeps nothing; remove it, or set "
+        "max_store_bytes, of which cursors keep half at most",
+        "pipeline_retention_bytes": "programs with cursors keep journal_retention_bytes, 1 GiB at least, and "
+        "half of max_store_bytes at most; set one of these",
+        "debug": "trace-backs are in the log of the broker; leave it out",
+        "allowed_origins": "origins are part of allowed_hosts: add https://HOST:PORT to it",
         "ping": "WebSockets are pinged at twice the time of heartbeat_ms; set that",
         **dict.fromkeys(("smtp_host", "smtp_port", "smtp_tls", "smtp_user", "smtp_password"), _MAIL),
         "smtp_from": "the sender is part of smtp: add ?from=ADDRESS to it",

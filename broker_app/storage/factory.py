@@ -30,7 +30,7 @@ def make_files(config: Config, loop: asyncio.AbstractEventLoop) -> SegmentJourna
         config.data / "journal",
         segment_bytes=config.segment_bytes,
         retention_bytes=config.journal_retention_bytes,
-        cursor_bytes=_cursor_bytes(config),
+        cursor_bytes=config.cursor_bytes,
         call_soon_threadsafe=loop.call_soon_threadsafe,
         body_at=body_at,
     )
@@ -46,18 +46,10 @@ def make_shared(
         lease_s=config.lease_s,
         segment_bytes=config.segment_bytes,
         retention_bytes=config.journal_retention_bytes,
-        cursor_bytes=_cursor_bytes(config),
+        cursor_bytes=config.cursor_bytes,
         call_soon_threadsafe=call_soon_threadsafe,
         private=private_store(config),
     )
-
-
-def _cursor_bytes(config: Config) -> int:
-    """The bytes that are kept for readers of the log: at most half of those that may be stored, so that a
-    reader that has stopped does not stop producers."""
-    if not config.max_store_bytes:
-        return config.pipeline_retention_bytes
-    return min(config.pipeline_retention_bytes, config.max_store_bytes // 2)
 
 
 def private_store(config: Config) -> Store | None:

@@ -75,8 +75,8 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-@pytest.fixture(scope="module", params=["false", "true"], ids=["plain", "debug"])
-def driven(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
+@pytest.fixture(scope="module")
+def driven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
     folder = tmp_path_factory.mktemp("secrets")
     authority = Authority(folder)
     settings = authority.server(password=SECRETS["key password"])
@@ -89,7 +89,6 @@ def driven(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         "MOM_OIDC_CLIENT_ID": "console",
         "MOM_OIDC_CLIENT_SECRET": SECRETS["client secret"],
         "MOM_LOG_LEVEL": "debug",
-        "MOM_DEBUG": request.param,
     }
     broker = BrokerProcess(
         folder / "data", environment=environment, tls=authority.trusted(), program=subprocess.Popen

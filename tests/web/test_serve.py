@@ -66,7 +66,7 @@ async def serving(data: Path, further: Mapping[str, str] = MappingProxyType({}))
         "-m",
         "tests.web.fake_node",
         cwd=ROOT,
-        env={**os.environ, **settings, "MOM_ALLOWED_ORIGINS": "https://ops.example", **further},
+        env={**os.environ, **settings, "MOM_ALLOWED_HOSTS": "https://ops.example", **further},
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
