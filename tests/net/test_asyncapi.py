@@ -14,6 +14,8 @@ from broker_app.net import asyncapi
 from broker_app.net.json.events import EVENTS
 from broker_app.net.json.operations import OPERATIONS
 from broker_app.net.rest import openapi
+from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.events import DECLARED, OF_CAUSE
 from mom_client.stomp.frame import CLIENT_COMMANDS, SERVER_COMMANDS
 from tests.support.asyncapi import Described, official_schema
 from tests.support.broker_process import ROOT
@@ -100,6 +102,30 @@ def test_it_has_every_frame_operation_event_and_type() -> None:
         message["headers"]["properties"].get("ce-type", {}) for message in webhooks if "headers" in message
     ]
     assert {kind["const"] for kind in kinds if "const" in kind} == own
+
+
+def test_it_has_every_event_of_the_event_log() -> None:
+    described = Described(DOCUMENT)
+    log = EventLog(lambda: 1_750_000_000.0)
+    for event in DECLARED:
+        fields = {**dict.fromkeys(event.fields, 1.0), "detail": "why"}
+        log.report(event, "west", code="BROKEN" if event.code == OF_CAUSE else "", **fields)
+    names = [f"event.{event.kind}-{event.name.replace(' ', '-')}" for event in DECLARED]
+    assert described.names("event") == set(names)
+    logged = [cloud_event_of(one.shown()) for one in reversed(log.all())]
+    for name, body in zip(names, logged, strict=True):
+        described.check(name, body)
+    assert not described.fits(names[0], logged[-1]), "one event is no other"
+    surplus = {**logged[0], "data": {**logged[0]["data"], "facts": {"colour": "red"}}}
+    assert not described.fits(names[0], surplus), "a fact that is not declared"
+
+
+def cloud_event_of(data: Any) -> dict[str, Any]:
+    """The body of a message of `$mom.event`."""
+    return {
+        "specversion": "1.0", "id": "1-1", "source": "mom://b1", "type": "mom.event", "subject": data["name"],
+        "time": data["at"], "datacontenttype": "application/json", "sequence": "1", "data": data,
+    }  # fmt: skip
 
 
 def test_it_has_every_event_stream_of_rest() -> None:
