@@ -130,7 +130,11 @@ class Config:
         None, "directory of a private journal: a copy of the shared one in files of this broker"
     )
     lease_s: float = _setting(
-        3.0, "how long a shared journal stays with a broker that does not answer", "s", least=0.5
+        3.0,
+        "time after which another broker may take over a journal whose broker does not answer: a shorter one ends "
+        "an outage sooner, and makes a pause of broker or store one",
+        "s",
+        least=0.5,
     )
     role: int = _setting(
         roles.MAIN,
@@ -320,9 +324,17 @@ class Config:
         "ms",
         least=0,
     )
-    max_body_bytes: int = _setting(64 * MIB, "maximum size of a message body", "bytes", least=1)
+    max_body_bytes: int = _setting(
+        64 * MIB,
+        "maximum size of a message body, which is in memory as a whole while it is received",
+        "bytes",
+        least=1,
+    )
     max_connections: int = _setting(
-        20_000, "maximum number of client connections of the node", least=1, reloadable=True
+        20_000,
+        "maximum number of client connections of the node; each takes a file descriptor",
+        least=1,
+        reloadable=True,
     )
     max_subscriptions: int = _setting(
         10_000, "maximum number of subscriptions of a connection", least=1, reloadable=True
@@ -357,9 +369,18 @@ class Config:
         reloadable=True,
     )
     full_wait: float = _setting(
-        30, "time a message waits for room before it is refused", "s", least=0.1, reloadable=True
+        30,
+        "time a message waits in memory for room in a full queue before it is refused",
+        "s",
+        least=0.1,
+        reloadable=True,
     )
-    segment_bytes: int = _setting(16 * MIB, "size of one segment file of the journal", "bytes", least=MIB)
+    segment_bytes: int = _setting(
+        16 * MIB,
+        "size of one segment file of the journal; smaller ones give space back sooner, and are more files",
+        "bytes",
+        least=MIB,
+    )
     journal_retention_bytes: int = _setting(
         0,
         "size of the journal that is kept on disk for later reading although no message in it waits; programs "
@@ -372,13 +393,26 @@ class Config:
         16, "delivery attempts before a message is dead-lettered", least=1, reloadable=True
     )
     credit: int = _setting(
-        100, "unacknowledged deliveries of a subscription that gives no credit", least=1, reloadable=True
+        100,
+        "unacknowledged deliveries of a subscription that gives no credit: more are faster, and are redelivered when "
+        "their client fails",
+        least=1,
+        reloadable=True,
     )
     lease: float = _setting(
-        30, "time to settle a message received by REST", "s", least=1, most=43_200, reloadable=True
+        30,
+        "time to settle a message received by REST, after which it is delivered again",
+        "s",
+        least=1,
+        most=43_200,
+        reloadable=True,
     )
     audit_days: int = _setting(
-        400, "days for which entries of the audit log are kept", "d", least=1, most=36_500
+        400,
+        "days for which entries of the audit log are kept; each is a row of the database of the configuration",
+        "d",
+        least=1,
+        most=36_500,
     )
     # reflexes: plug-ins that decide about messages and services
     reflex_file: Path | None = _setting(  # noqa: RUF009
@@ -420,7 +454,9 @@ class Config:
         public=True,
         pattern=r"(rediss?|unix)://\S+",
     )
-    drain: float = _setting(8, "time given to open work when the node stops", "s", least=0, most=600)
+    drain: float = _setting(
+        8, "time given to open work when the node stops; a stop takes up to 20 s more", "s", least=0, most=600
+    )
 
     #: where each value is from that is no default: a variable, or FILE:LINE
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
