@@ -10,26 +10,28 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from broker_app.base.marked import mark as _
+
 PURGED, DELETED, READ, CLOSED, DRAINED, STARTED, CANCELLED, UNDONE, RETRIED, TESTED, HANDED_OVER, LOST = (
-    "purged", "deleted", "read", "closed", "drained", "started", "cancelled", "undone", "retried", "tested",
-    "handed over", "not recorded",
+    _("purged"), _("deleted"), _("read"), _("closed"), _("drained"), _("started"), _("cancelled"),
+    _("undone"), _("retried"), _("tested"), _("handed over"), _("not recorded"),
 )  # fmt: skip
 #: of alerts
-ACKNOWLEDGED, SILENCED, UNSILENCED = "acknowledged", "silenced", "unsilenced"
+ACKNOWLEDGED, SILENCED, UNSILENCED = _("acknowledged"), _("silenced"), _("unsilenced")
 #: of libraries of reflexes
-RESTARTED = "restarted"
+RESTARTED = _("restarted")
 #: of mirrors
-SWITCHED_OVER, TOOK_OVER, PAUSED, RESUMED = "switched over", "took over", "paused", "resumed"
+SWITCHED_OVER, TOOK_OVER, PAUSED, RESUMED = _("switched over"), _("took over"), _("paused"), _("resumed")
 #: of services
-ACTIVATED, DEACTIVATED, DEREGISTERED = "activated", "deactivated", "deregistered"
+ACTIVATED, DEACTIVATED, DEREGISTERED = _("activated"), _("deactivated"), _("deregistered")
 #: of brokers
-SHUT_DOWN, QUIESCED, UNQUIESCED = "shut down", "quiesced", "unquiesced"
+SHUT_DOWN, QUIESCED, UNQUIESCED = _("shut down"), _("quiesced"), _("unquiesced")
 #: of the change record of a cluster, and of its keeper
-RESTORED, COMPACTED, CHANGED = "restored", "compacted", "changed"
+RESTORED, COMPACTED, CHANGED = _("restored"), _("compacted"), _("changed")
 #: of its central file
-RELOADED = "reloaded"
+RELOADED = _("reloaded")
 #: of the clients of a broker in a cluster
-REBALANCED = "rebalanced"
+REBALANCED = _("rebalanced")
 #: origins of REST requests: a browser session is the console
 CONSOLE, API = "console", "api"
 

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
 from broker_app.web import languages
+from broker_app.web.console.base.labels import name_of, place_of
 from broker_app.web.console_files import BUILT, MANIFEST
 
 register = template.Library()
@@ -51,6 +52,18 @@ def icon(name: str) -> SafeString:
     return format_html(
         '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("console/icons.svg"), name
     )
+
+
+@register.filter
+def named(kind: str, key: str) -> str:
+    """The name of a resource in a sentence: `{{ one.kind|named:one.key }}`."""
+    return name_of(kind, key)
+
+
+@register.filter
+def place(pointer: str) -> str:
+    """What a pointer into definitions means."""
+    return place_of(pointer)
 
 
 @register.simple_tag

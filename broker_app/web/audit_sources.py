@@ -19,6 +19,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest
 from django.utils import timezone
 
+from broker_app.base.marked import mark as _
 from broker_app.net.operator_audit import OperatorAction, OperatorActions
 from broker_app.web.actions import API, CONSOLE, Actor, audit, trim_history
 from broker_app.web.actor import actor_of, trace_id
@@ -26,7 +27,7 @@ from broker_app.web.auth.backends import slowed
 
 log = logging.getLogger(__name__)
 
-LOGGED_IN, LOGIN_FAILED, LOGINS_FAIL = "logged in", "login failed", "logins fail"
+LOGGED_IN, LOGIN_FAILED, LOGINS_FAIL = _("logged in"), _("login failed"), _("logins fail")
 #: failed logins a minute that have an entry each
 MAX_FAILED = 60
 _PRUNE_EVERY_S = 3600.0

@@ -21,6 +21,7 @@ Text = str | tuple[str, str]
 
 _PYTHON = (
     "broker_app/base",
+    "broker_app/net",
     "broker_app/web",
     "broker_app/telemetry",
     "broker_app/features/callbacks/webhooks",

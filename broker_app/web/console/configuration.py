@@ -9,17 +9,16 @@ from typing import cast
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as translated
 
 from broker_app.base.reply_types import Facts
+from broker_app.base.setting_groups import TITLES
 from broker_app.web import effective
 from broker_app.web.console.base.differences import as_text
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.files import FileWatcher
 from broker_app.web.files.reloads import ReloadStatus
-
-#: at least so many settings with a common prefix form a group
-_A_GROUP = 2
 
 
 class ConfigurationPage(AdministratorsPage):
@@ -30,21 +29,11 @@ class ConfigurationPage(AdministratorsPage):
         found = effective.shown(settings.MOM, watch.restart if watch is not None else ())
         query = request.GET.get("filter", "").strip().casefold()
         chosen = "chosen" in request.GET
-        rows = [
-            {**row, "value": as_text(row["value"]), "default": as_text(row["default"])}
-            for row in found["settings"]
-            if not (chosen and row["source"] == effective.DEFAULT)
-            and query in f"{row['name']} {row['about']} {row['source']}".casefold()
-        ]
+        groups = [(title, _matching(rows, query, chosen)) for title, rows in _groups(found["settings"])]
         context = {
-            "groups": _by_subject(rows),
-            "rows": rows,
-            "destinations": [
-                {**row, "value": as_text(row["value"]), "default": as_text(row["default"])}
-                for row in found["destinations"]
-                if not (chosen and row["source"] == effective.DEFAULT)
-                and query in f"{row['name']} {row['about']} {row['source']}".casefold()
-            ],
+            "groups": [(title, rows) for title, rows in groups if rows],
+            "matching": sum(len(rows) for _title, rows in groups),
+            "destinations": _matching(found["destinations"], query, chosen),
             "all": len(found["settings"]),
             "filter": request.GET.get("filter", ""),
             "chosen": chosen,
@@ -53,14 +42,25 @@ class ConfigurationPage(AdministratorsPage):
         return render(request, "console/configuration.html", context)
 
 
-def _by_subject(rows: Sequence[Facts]) -> list[tuple[str, list[Facts]]]:
-    """The settings grouped by the prefix of their names; ungrouped ones come last, as ""."""
-    found: dict[str, list[Facts]] = {}
+def _groups(rows: Sequence[Facts]) -> list[tuple[str, list[Facts]]]:
+    """The settings in the groups of `mom up --help`, with their titles."""
+    groups: list[tuple[str, list[Facts]]] = []
     for row in rows:
-        found.setdefault(row["name"].partition("_")[0], []).append(row)
-    alone = [row for group in found.values() if len(group) < _A_GROUP for row in group]
-    groups = [(name, group) for name, group in found.items() if len(group) >= _A_GROUP]
-    return groups + ([("", alone)] if alone else [])
+        if row["name"] in TITLES or not groups:
+            groups.append((translated(TITLES[row["name"]]), []))
+        groups[-1][1].append(row)
+    return groups
+
+
+def _matching(rows: Sequence[Facts], query: str, chosen: bool) -> list[Facts]:
+    """The settings that the filter leaves, with their values as text, and whether these are the defaults."""
+    return [
+        {**row, "value": as_text(row["value"]), "default": as_text(row["default"]), "is_default": is_default}
+        for row in rows
+        for is_default in (row["value"] == row["default"],)
+        if not (chosen and row["source"] == effective.DEFAULT)
+        and query in f"{row['name']} {row['about']} {row['source']}".casefold()
+    ]
 
 
 class FilesPage(AdministratorsPage):

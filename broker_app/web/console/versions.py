@@ -19,7 +19,7 @@ from broker_app.web.console.base.differences import Difference, difference, in_a
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.impact_preview import impact_of
 from broker_app.web.console.base.labels import done as done_in_words
-from broker_app.web.console.base.labels import one_of
+from broker_app.web.console.base.labels import name_of, one_of
 from broker_app.web.resource_types import RESOURCE_TYPES
 
 _A_PAGE = 50
@@ -166,10 +166,10 @@ class _Named(NamedTuple):
 
 
 def _named(change: Change) -> _Named:
-    """(action, kind, key) of the first resources that a version changed, and the number of further ones."""
+    """(name, action) of the first resources that a version changed, and the number of further ones."""
     changes = history.changes_of(change)
     return _Named(
-        [(done_in_words(one.action), one.kind, one.key) for one in changes[:_NAMED]],
+        [(name_of(one.kind, one.key), done_in_words(one.action)) for one in changes[:_NAMED]],
         max(0, len(changes) - _NAMED),
     )
 

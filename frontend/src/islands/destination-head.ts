@@ -262,7 +262,7 @@ export class DestinationHead extends Island {
       if (made) showToast({ text: gettext("{name} was created.", { name: this.name }), tone: "good" });
     };
     return html`<div class="standing">
-      <p class="standing-facts">
+      <p class="verdict">
         <span class="pill" data-tone="quiet">${iconView("circle-dashed")} ${gettext("does not exist yet")}</span>
         <span>${gettext("It is created by its first message or subscription.")}</span>
       </p>

@@ -160,7 +160,7 @@ export class MessageBrowser extends Island {
     if (this.#commandsOf !== this.queue) void this.#loadCommands(this.queue);
     return html`<div class="empty">
       <p>${text}</p>
-      <a class="button primary" href=${pageOf(`/queue/${this.queue}`, "publish")}>${gettext("Publish a message")}</a>
+      <a class="button" href=${pageOf(`/queue/${this.queue}`, "publish")}>${gettext("Publish a message")}</a>
       <div class="empty-code">${this.#commands}</div>
     </div>`;
   }

@@ -73,7 +73,7 @@ export class SeedList extends Island {
       <td data-label=${gettext("copies")} class="num">${gettext("{copies} of {most}", { copies: count(copies), most: count(max_copies) })}</td>
       <td data-label=${gettext("services with a copy")} class=${services.length === 0 ? "nothing" : ""}>${services.length === 0 ? nothing : namesOf(services)}</td>
       <td data-label=${gettext("expires")}>${expires_at === null ? gettext("never") : html`<time datetime=${expires_at}>${fullTime(expires_at)}</time>`}</td>
-      <td><div class="tools"><button type="button" data-tone="bad" ?disabled=${refusal() !== undefined} title=${hintOf()} aria-label=${gettext("Remove the seed for {profile}", { profile })} @click=${() => this.#remove(seed)}>${gettext("Remove…")}</button></div></td>
+      <td><div class="tools"><button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} aria-label=${gettext("Remove the seed for {profile}", { profile })} @click=${() => this.#remove(seed)}>${gettext("Remove…")}</button></div></td>
     </tr>`;
   }
 

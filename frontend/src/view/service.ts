@@ -57,7 +57,7 @@ export function serviceActions(service: Service, administrator: boolean, done: (
       ? html`<button type="button" ?disabled=${disabled} title=${hint} aria-label=${gettext("Deactivate {name}", { name })} @click=${() => deactivate(service, done)}>${gettext("Deactivate…")}</button>`
       : html`<button type="button" ?disabled=${disabled} title=${hint} aria-label=${gettext("Activate {name}", { name })} @click=${() => activate(service, done)}>${gettext("Activate…")}</button>`
   }
-    <button type="button" data-tone="bad" ?disabled=${disabled} title=${hint} aria-label=${gettext("Deregister {name}", { name })} @click=${() => deregister(service, done)}>${gettext("Deregister…")}</button>`;
+    <button type="button" ?disabled=${disabled} title=${hint} aria-label=${gettext("Deregister {name}", { name })} @click=${() => deregister(service, done)}>${gettext("Deregister…")}</button>`;
 }
 
 async function deactivate(service: Service, done: () => void): Promise<void> {

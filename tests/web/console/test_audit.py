@@ -22,10 +22,10 @@ def test_the_audit_log_is_filtered_by_its_address(inside: Client, john: User) ->
     apply(actions.Actor("mary", actions.CLI, "10.1.2.3", reason="in a hurry"), [Edit("rules", "first", {})])
     page = inside.get("/console/audit/").content.decode()
     assert "chain verified" in page and "mary" in page and "10.1.2.3" in page
-    assert "rules/first" in entries(inside, author="mary") and "users/john" not in entries(
+    assert "Rule first created" in entries(inside, author="mary") and "User john" not in entries(
         inside, author="mary"
     )
-    assert "users/john" in entries(inside, kind="users", key="OH") and "rules/" not in entries(
+    assert "User john" in entries(inside, kind="users", key="OH") and "Rule " not in entries(
         inside, kind="users"
     )
     assert "first" in entries(inside, words="hurry") and "first" not in entries(inside, until="2001-01-01")

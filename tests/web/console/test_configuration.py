@@ -1,10 +1,14 @@
 """Pages of the configuration: effective settings, versions and rollback, definitions."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from django.utils.text import capfirst
 
+from broker_app.base.setting_groups import TITLES
 from broker_app.models import Rule
 from broker_app.web import actions, history
 from broker_app.web.actions import SYSTEM, Edit, apply
@@ -59,7 +63,7 @@ def test_versions_are_listed_shown_and_compared(inside: Client) -> None:
     )
     apply(SYSTEM, [Edit("rules", "first", {"comment": "two"})])
     page = inside.get("/console/configuration/versions/").content.decode()
-    assert "mary" in page and "for tests" in page and "created rules/first" in page
+    assert "mary" in page and "for tests" in page and "Rule first created" in page
     assert "one" in inside.get(f"/console/configuration/versions/{old + 1}").content.decode()
     page = inside.get(f"/console/configuration/comparison?old={old}&new={old + 2}").content.decode()
     assert "two" in page and "one" not in page.partition("<h1>")[2].partition("STOMP")[0].replace("none", "")
@@ -78,6 +82,9 @@ def test_each_setting_is_shown_with_its_source(inside: Client) -> None:
     assert "broker mom" in page and "<b>3</b>" in page and "1 of " in page
     page = inside.get("/console/configuration/").content.decode()
     assert "admin_password" in page and "after a restart" in page
+    titles = re.findall(r'<th scope="rowgroup" colspan="5">(.*?) <span', page)
+    assert titles[:-1] == [capfirst(title) for title in TITLES.values()], "the groups of `mom up --help`"
+    assert page.count("<thead>") == 1
     page = inside.get("/console/configuration/", {"chosen": "on"}).content.decode()
     assert "MOM_DATA" in page and "heartbeat_ms" not in page
     assert "No setting matches" in inside.get("/console/configuration/?filter=xyz").content.decode()
@@ -109,13 +116,13 @@ def test_definitions_are_planned_before_they_are_applied(inside: Client, john: U
 
 def test_errors_in_definitions_are_shown_with_their_position(inside: Client) -> None:
     page = uploaded(inside, '{"mom_definitions": 1, "rules": {"x": {"conditions": "/event/nothing == 1"}}}')
-    assert "/rules/x/conditions" in page
+    assert "<b>Rule x: conditions</b>" in page
     assert "line 1" in uploaded(inside, "{nonsense")
     assert "no file was chosen" in uploaded(inside, " ")
     assert "larger than" in uploaded(inside, "#" * 1_000_000)
     apply(SYSTEM, [Edit("rules", "filed", {}, origin="zero.config:3")])
     document = '{"mom_definitions": 1, "rules": {"filed": {"comment": "otherwise"}}}'
-    assert "rules/filed is set in zero.config:3" in uploaded(inside, document)
+    assert "rule filed is set in zero.config:3" in uploaded(inside, document)
     page = sent(inside, "/console/configuration/definitions", "apply", document=document)
     assert "zero.config:3" in page and RESOURCE_TYPES["rules"].read()["filed"]["comment"] == ""
 

@@ -7,7 +7,9 @@ from django.template import engines
 from django.test import Client
 from django.utils import translation
 
+from broker_app.net.operator_audit import PURGED
 from broker_app.web import languages
+from broker_app.web.console.base.labels import done
 
 pytestmark = pytest.mark.django_db
 
@@ -61,3 +63,10 @@ def test_the_api_is_in_english_for_any_accept_language(inside: Client) -> None:
     refused = inside.post("/api/v1/rules", {"kind": "x"}, content_type="application/json", headers=GERMAN)
     same = inside.post("/api/v1/rules", {"kind": "x"}, content_type="application/json")
     assert refused.json() | {"trace_id": ""} == same.json() | {"trace_id": ""} and refused.status_code == 400
+
+
+def test_the_audit_log_has_german_words_for_actions(inside: Client) -> None:
+    page = inside.get("/console/audit/", headers=GERMAN).content.decode()
+    assert "Benutzer admin angelegt" in page
+    with translation.override("de"):
+        assert done(PURGED) == "geleert"

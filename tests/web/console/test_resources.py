@@ -40,7 +40,7 @@ def test_the_error_of_a_weak_password_is_shown_at_its_field(inside: Client) -> N
 
 def test_the_last_administrator_cannot_be_removed(inside: Client) -> None:
     page = sent(inside, "/console/users/edit?name=admin", active="on", version="1")
-    assert "no active administrator would be left" in page
+    assert "Nothing was removed.</strong> User admin: no active administrator would be left." in page
     assert (
         "no active administrator would be left"
         in inside.get("/console/users/remove?name=admin").content.decode()
@@ -66,6 +66,12 @@ def test_resources_removed_with_a_user_are_listed_first(inside: Client, john: Us
     assert "These 2 resources are removed" in page and "john/laptop" in page
     sent(inside, "/console/users/remove?name=john", reason="gone fishing")
     assert not User.objects.filter(username="john").exists()
+
+
+def test_what_is_removed_has_only_values_of_before(inside: Client, john: User) -> None:
+    page = inside.get("/console/users/remove?name=john").content.decode()
+    assert '<th scope="col">value</th>' in page and '<th scope="col">after</th>' not in page
+    assert '<button class="danger">Remove user john</button>' in page
 
 
 def test_in_production_removing_requires_the_name(inside: Client, john: User) -> None:

@@ -9,19 +9,26 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import lazy
 from django.utils.translation import gettext_lazy
 
 from broker_app.models import AuditEntry
 from broker_app.web.actions import API, CLI, CLUSTER, CONSOLE, FILE, START, STOMP, audit
 from broker_app.web.api.audit import NDJSON, lines
-from broker_app.web.console.base.differences import between
+from broker_app.web.console.base.differences import Line, between
 from broker_app.web.console.base.frame import AdministratorsPage
+from broker_app.web.console.base.labels import done, name_of, one_of
 from broker_app.web.console.versions import whole
 from broker_app.web.resource_types import RESOURCE_TYPES
 
 _A_PAGE = 100
+#: conditions that are visible without being unfolded
+_FIRST = ("author", "kind", "key", "words")
 #: logs of at most so many entries are verified automatically, longer ones on request
 _VERIFIED = 5_000
+
+
+_one = lazy(one_of, str)
 
 
 class Filter(forms.Form):
@@ -45,7 +52,7 @@ class Filter(forms.Form):
     kind = forms.ChoiceField(
         required=False,
         label=gettext_lazy("Kind"),
-        choices=[("", gettext_lazy("any")), *((name, name) for name in RESOURCE_TYPES)],
+        choices=[("", gettext_lazy("any")), *((name, _one(name)) for name in RESOURCE_TYPES)],
     )
     key = forms.CharField(
         required=False,
@@ -71,6 +78,16 @@ class Filter(forms.Form):
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
     )
 
+    @property
+    def first_fields(self) -> list[forms.BoundField]:
+        """The fields that are always visible."""
+        return [self[name] for name in _FIRST]
+
+    @property
+    def further_fields(self) -> list[forms.BoundField]:
+        """The fields that are unfolded, or one of them has a value."""
+        return [self[name] for name in self.fields if name not in _FIRST]
+
     def entries(self) -> QuerySet[AuditEntry]:
         """The entries that match a valid form, newest first."""
         given = self.cleaned_data
@@ -95,17 +112,23 @@ class AuditPage(AdministratorsPage):
         context: dict[str, object] = {
             "form": form,
             "filtered": any(request.GET.get(name) for name in form.fields),
+            "unfolded": any(request.GET.get(field.name) for field in form.further_fields),
         }
         if form.is_valid():
             found = form.entries()
             before = whole(request.GET, "before")
             shown = list((found if before is None else found.filter(number__lt=before))[: _A_PAGE + 1])
             rows = shown[:_A_PAGE]
-            context["rows"] = [(entry, between(entry.before, entry.after)) for entry in rows]
+            context["rows"] = [_row(entry) for entry in rows]
             if len(shown) > _A_PAGE:
                 context["older"] = _with(request, before=str(rows[-1].number))
         context |= {"query": _with(request, before=""), **_verdict(request)}
         return render(request, "console/audit.html", context)
+
+
+def _row(entry: AuditEntry) -> tuple[AuditEntry, str, str, list[Line]]:
+    """An entry with the name of its resource, what was done, and the fields that it changed."""
+    return entry, name_of(entry.kind, entry.key), done(entry.action), between(entry.before, entry.after)
 
 
 class ExportPage(AdministratorsPage):

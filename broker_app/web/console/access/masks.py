@@ -51,6 +51,7 @@ MASKS = ResourcePages(
         "headers": _("headers"),
         "fields": _("fields"),
         "groups": _("groups"),
+        "comment": _("comment"),
     },
 )
 

@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
-from broker_app.web.actions import Changed
-from broker_app.web.console.base.labels import done, one_of
+from broker_app.web.actions import Changed, InvalidEdits
+from broker_app.web.console.base.labels import done, one_of, title_of
 from broker_app.web.resource_types import Spec
+
+#: errors that a sentence names
+_SHOWN_FAULTS = 5
 
 
 class Line(NamedTuple):
@@ -30,13 +33,17 @@ class Difference(NamedTuple):
     key: str
     lines: list[Line]
     secrets: tuple[str, ...]
+    #: whether the resource is new, or no longer there
+    made: bool = False
+    gone: bool = False
 
 
 def difference(changed: Changed) -> Difference:
     """The difference that a change makes to one resource."""
     lines = between(changed.before, changed.after)
     one = one_of(changed.kind)
-    return Difference(done(changed.action), changed.kind, one, changed.key, lines, tuple(changed.secrets))
+    secrets, made, gone = tuple(changed.secrets), changed.before is None, changed.after is None
+    return Difference(done(changed.action), changed.kind, one, changed.key, lines, secrets, made, gone)
 
 
 def between(before: Spec | None, after: Spec | None) -> list[Line]:
@@ -79,5 +86,8 @@ def as_text(value: Any) -> str:
 
 
 def in_a_sentence(refusal: Exception) -> str:
-    """The errors of edits as one sentence."""
+    """The errors of edits as one sentence, which names each resource."""
+    if isinstance(refusal, InvalidEdits):
+        shown = refusal.faults[:_SHOWN_FAULTS]
+        return " ".join(f"{title_of(edit.kind, edit.key)}: {' '.join(it.messages)}." for edit, it in shown)
     return " ".join(refusal.messages) if isinstance(refusal, ValidationError) else str(refusal)

@@ -23,6 +23,10 @@ _ONES: dict[str, str | Promise] = {
     "callbacks": gettext_lazy("callback"),
     "reflexes": gettext_lazy("reflex"),
     "alerts": gettext_lazy("alert rule"),
+    "jobs": gettext_lazy("job"),
+    "connections": gettext_lazy("connection"),
+    "services": gettext_lazy("service"),
+    "reflex libraries": gettext_lazy("reflex library"),
 }
 
 
@@ -36,9 +40,21 @@ def title_of(kind: str, key: str) -> str:
     return f"{capfirst(one_of(kind))} {key}"
 
 
+def name_of(kind: str, key: str) -> str:
+    """The name of a resource within a sentence: "rule billing"; an address is one by itself."""
+    return key if key.startswith("/") else f"{one_of(kind)} {key}"
+
+
+def place_of(pointer: str) -> str:
+    """What a pointer into definitions means: "Rule billing: conditions" for /rules/billing/conditions."""
+    kind, key, field = [*pointer.removeprefix("/").split("/", 2), "", ""][:3]
+    place = title_of(kind, key.replace("~1", "/").replace("~0", "~")) if key else capfirst(kind)
+    return f"{place}: {field.replace('/', ' ')}" if field else place
+
+
 def done(action: str) -> str:
-    """The label of a change: "created"."""
-    return {"created": _("created"), "changed": _("changed"), "removed": _("removed")}.get(action, action)
+    """The label of a change, or of another action of the audit log: "created"."""
+    return {"created": _("created"), "removed": _("removed")}.get(action, translated(action))
 
 
 def was_done(what: str, action: str) -> str:

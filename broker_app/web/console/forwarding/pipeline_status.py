@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from broker_app.base import durations, states
@@ -26,6 +27,23 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
 NO_NODE: Final = gettext_lazy("This process only serves the console: the lag is what jobs reported last.")
+#: what jobs call their parameters, and pages do
+_PARAMETERS: Final = {
+    "source": gettext_lazy("journal"),
+    "broker": gettext_lazy("broker"),
+    "destinations": gettext_lazy("destinations"),
+    "out": gettext_lazy("output"),
+    "tables": gettext_lazy("tables"),
+    "from": gettext_lazy("from"),
+    "until": gettext_lazy("until"),
+    "sender": gettext_lazy("sender"),
+    "receiver": gettext_lazy("receiver"),
+    "bridges": gettext_lazy("bridges"),
+    "archive": gettext_lazy("archive"),
+    "where": gettext_lazy("condition"),
+    "limit": gettext_lazy("messages at most"),
+    "to": gettext_lazy("target"),
+}
 _LIVE: Final = (STARTING, RUNNING, IDLE)
 
 
@@ -68,11 +86,21 @@ def shown_cursor(item: Cursor) -> Shown:
     }
 
 
-def parameter_text(value: object) -> str:
-    """A parameter of a job as one would say it."""
-    if value is None or value == "":
-        return "-"
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def in_words(parameters: Mapping[str, object], of: str = "") -> list[tuple[str, str]]:
+    """The parameters of a job that have a value, each with its label. A job that compares two journals has
+    those of each within a parameter, `of`."""
+    found: list[tuple[str, str]] = []
+    for name, value in sorted(parameters.items()):
+        label = str(_PARAMETERS.get(name, name.replace("_", " ")))
+        label = f"{of}: {label}" if of else label
+        if isinstance(value, Mapping):
+            found += in_words(value, label)
+        elif value is True or value is False:
+            found.append((label, _("yes") if value else _("no")))
+        elif value not in (None, "", [], ()):
+            text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            found.append((label, text))
+    return found
 
 
 def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None, now: datetime) -> Shown:
@@ -100,9 +128,7 @@ def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None
         "reported_span": durations.since(facts["reported"]),
         "started_span": durations.since(facts["started"]),
         "started": datetime.fromisoformat(facts["started"]),
-        "settings": " · ".join(
-            f"{name} {parameter_text(value)}" for name, value in sorted(facts["parameters"].items())
-        ),
+        "settings": " · ".join(f"{label} {text}" for label, text in in_words(facts["parameters"])),
         "chart": chart([batch["rows"] for batch in batches]),
         "newest": batches[-1] if batches else None,
         "counts": _counts(counts),

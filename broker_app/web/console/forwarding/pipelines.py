@@ -26,7 +26,7 @@ from broker_app.web.console.forwarding.pipeline_status import (
     Cursors,
     chart,
     in_list,
-    parameter_text,
+    in_words,
     whole,
 )
 
@@ -80,7 +80,7 @@ class PipelinePage(AdministratorsPage):
             "slowest": whole(max((batch["ms"] for batch in run.batches), default=None)),
             "batches": [_batch(batch) for batch in reversed(run.batches)],
             "offsets": sorted(run.offsets.items()),
-            "parameters": [(name, parameter_text(value)) for name, value in sorted(run.parameters.items())],
+            "parameters": in_words(run.parameters),
             "command": run.command,
             "result": result,
             "messages_not_ok": [] if result is None else [_message(row) for row in result.rows[:_SHOWN]],
