@@ -292,11 +292,13 @@ class StompSession:
             elif index and deadline.passed:
                 self._waiting = list(frames[index:])
                 break
-            entries = self._publish(entries)
+            if entries or conversation.bridge is not None:
+                entries = self._publish(entries)
             self._take_other(frame)
             if conversation.state >= CLOSING:
                 return
-        self._publish(entries)
+        if entries or conversation.bridge is not None:
+            self._publish(entries)
 
     def _take_other(self, frame: Frame | AckRun | Malformed) -> None:
         """Process all but a SEND whose command is made of its headers alone."""
