@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mom_pipeline import requirements
 from mom_pipeline.errors import PipelineError
@@ -71,7 +71,9 @@ def make_session(
     if _has_java():
         from pyspark.sql import SparkSession
 
-        return SparkSession.builder.appName(name).master(master).config(map={**settings}).getOrCreate()
+        made = SparkSession.builder.appName(name).master(master).config(map={**settings}).getOrCreate()
+        _activate(made)
+        return made
     found = java.find()
     home = spark_home.find(found)
     options = [*class_data.use(home), *java_options]
@@ -98,6 +100,12 @@ def attach(started: gateway.Gateway, name: str, master: str, conf: Mapping[str, 
     context = SparkContext(conf=settings, gateway=connection)
     atexit.register(_end, context, connection, started)
     return SparkSession.builder.config(map=dict(conf)).getOrCreate()
+
+
+def _activate(spark: SparkSession) -> None:
+    """Make it the session of Java's thread for this thread of Python: Spark looks there for data sources."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def interrupt(spark: SparkSession) -> None:

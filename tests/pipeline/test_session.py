@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from mom_pipeline import session
 from mom_pipeline.errors import PipelineError
+from mom_pipeline.parquet_archive import ArchiveSink
 from mom_pipeline.session import make_session
 from mom_pipeline.spark import class_data, gateway, java, spark_home, warm_up
 from tests.pipeline.test_java import install
@@ -72,6 +74,22 @@ def test_workers_import_this_repository(spark: SparkSession) -> None:
 
 def test_a_second_call_returns_the_same_session(spark: SparkSession) -> None:
     assert make_session("tests", "local[1]") is spark
+
+
+def test_data_sources_are_found_in_each_thread(spark: SparkSession) -> None:
+    """Java has a thread of its own for each of Python."""
+
+    def looked_up() -> str:
+        made = make_session("tests", "local[1]")
+        made.dataSource.register(ArchiveSink)
+        conf = cast(Any, made)._jsparkSession.sessionState().conf()
+        found = jvm(made).org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(
+            ArchiveSink.name(), conf
+        )
+        return str(found.getSimpleName())
+
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(looked_up).result() == "PythonDataSourceV2"
 
 
 def test_java_gets_the_options_of_spark_except_the_incubating_module(spark: SparkSession) -> None:
