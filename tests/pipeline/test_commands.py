@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pytest
@@ -16,6 +18,7 @@ from broker_app.cli.base.failures import USAGE, Failure
 from mom_pipeline.archive_tables import MESSAGE
 from mom_pipeline.errors import TEMPORARY
 from mom_pipeline.job_folder import JobFolder, stored_job
+from tests.journal.stage import quick_journal
 from tests.pipeline import commands, traffic
 from tests.pipeline.archived import write
 from tests.pipeline.published import contents
@@ -115,20 +118,27 @@ def test_a_replay_with_wrong_options_is_refused(
 # ------------------------------------------------------------------- the state of runs
 
 
+class Kept(NamedTuple):
+    """A journal, and the folder with the state of its run and what that wrote."""
+
+    stage: JournalStage
+    folder: Path
+
+
 class Archive:
     """An archive of the journal of a stage, made by commands."""
 
     def __init__(self, shell: Shell, stage: JournalStage, out: Path) -> None:
         self.stage = stage
         self.out = out
-        self._shell = shell
+        self.shell = shell
 
     def run(self) -> Any:
         source = ("--source", self.stage.url, "--broker", "A", "--out", str(self.out))
-        return json.loads(self._shell("run", "archive", *source))
+        return json.loads(self.shell("run", "archive", *source))
 
     def offsets(self, *words: str) -> Any:
-        return json.loads(self._shell("offsets", "archive", *words))
+        return json.loads(self.shell("offsets", "archive", *words))
 
     @property
     def positions(self) -> set[int]:
@@ -142,6 +152,26 @@ def archive(shell: Shell, stage: JournalStage, tmp_path: Path) -> Archive:
     made = Archive(shell, stage, tmp_path / "out")
     made.run()
     return made
+
+
+@pytest.fixture(scope="module")
+def kept(
+    spark: SparkSession, broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kept]:
+    """The journal and the folder of a run that all tests leave as it is."""
+    folder = tmp_path_factory.mktemp("kept")
+    stage = JournalStage(partial(quick_journal, folder / "journal"), f"file://{folder / 'journal'}")
+    work(stage, 10)
+    source = ("--source", stage.url, "--broker", "A", "--out", str(folder / "out"))
+    commands.run(broker, "run", "archive", *source, "--state", str(folder / "state"))
+    yield Kept(stage, folder)
+    stage.journal.close()
+
+
+@pytest.fixture
+def unchanged(kept: Kept, broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Archive:
+    """An archive whose run is refused whatever is wanted of it."""
+    return Archive(Shell(broker, kept.folder / "state", capsys), kept.stage, kept.folder / "out")
 
 
 def test_offsets_are_shown_and_set_and_the_former_checkpoint_is_kept(archive: Archive, shell: Shell) -> None:
@@ -166,12 +196,16 @@ def test_offsets_are_shown_and_set_and_the_former_checkpoint_is_kept(archive: Ar
 def test_an_archive_whose_offsets_are_set_back_is_refused_before_it_doubles_rows(
     archive: Archive, shell: Shell
 ) -> None:
+    """And the lineage of the run has the error."""
     before = archive.positions
     archive.offsets("--set", '{"A": 3}', "--yes")
     assert "positions are read again" in shell.said
     with pytest.raises(Failure, match="already, so these positions were archived before"):
         archive.run()
     assert archive.positions == before
+    event = events(shell, "archive")[-1]
+    assert event["eventType"] == "FAIL"
+    assert "archived before" in event["run"]["facets"]["errorMessage"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -183,18 +217,19 @@ def test_an_archive_whose_offsets_are_set_back_is_refused_before_it_doubles_rows
         ('{"A": "earliest"}', "has no positions"),
     ],
 )
-def test_what_is_no_position_is_not_set(archive: Archive, shell: Shell, text: str, what: str) -> None:
-    refused = shell.refusal("offsets", "archive", "--set", text, "--yes")
+def test_what_is_no_position_is_not_set(unchanged: Archive, text: str, what: str) -> None:
+    refused = unchanged.shell.refusal("offsets", "archive", "--set", text, "--yes")
     assert (refused.code, what in refused.what) == (USAGE, True), refused.what
-    assert archive.offsets()[0]["position"] == archive.stage.end
+    assert unchanged.offsets()[0]["position"] == unchanged.stage.end
 
 
-def test_the_state_of_a_run_that_runs_is_not_changed(archive: Archive, shell: Shell) -> None:
+def test_the_state_of_a_run_that_runs_is_not_changed(unchanged: Archive) -> None:
+    shell = unchanged.shell
     with JobFolder(shell.state, stored_job(shell.state, "archive")).locked():
         for words in (("offsets", "archive", "--set", '{"A": 3}', "--yes"), ("reset", "archive", "--yes")):
             refused = shell.refusal(*words)
             assert (refused.code, refused.what) == (TEMPORARY, "archive runs already on this machine")
-    assert archive.offsets()[0]["position"] == archive.stage.end
+    assert unchanged.offsets()[0]["position"] == unchanged.stage.end
 
 
 def test_a_run_that_is_reset_begins_again_with_any_parameters(archive: Archive, shell: Shell) -> None:
@@ -240,9 +275,9 @@ def test_a_replay_that_is_reset_sends_its_messages_again(
     assert contents(shell.broker, "twice") == bodies + bodies
 
 
-def test_a_run_without_a_folder_is_not_known(archive: Archive, shell: Shell) -> None:
+def test_a_run_without_a_folder_is_not_known(unchanged: Archive) -> None:
     for words in (("offsets", "archiv"), ("reset", "Archive")):
-        refused = shell.refusal(*words)
+        refused = unchanged.shell.refusal(*words)
         assert (refused.code, refused.fix.startswith("use one of: archive;")) == (USAGE, True), refused
 
 
@@ -278,12 +313,3 @@ def test_the_lineage_of_each_run_has_what_it_read_and_wrote(archive: Archive, sh
     ]
     rows = [event["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] for event in (one, two)]
     assert sum(rows) == len(archive.stage.expected)
-
-
-def test_the_lineage_of_a_run_that_failed_has_its_error(archive: Archive, shell: Shell) -> None:
-    archive.offsets("--set", '{"A": 3}', "--yes")
-    with pytest.raises(Failure):
-        archive.run()
-    event = events(shell, "archive")[-1]
-    assert event["eventType"] == "FAIL"
-    assert "archived before" in event["run"]["facets"]["errorMessage"]["message"]
