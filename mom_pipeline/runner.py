@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 #: file with the id of the run that holds its folder
 _RUNNING = "run.json"
-_CONF = {
+#: configuration of the session of every run
+CONF = {
     # Else each expression asks Java several times for the line of Python that an error would name.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Progress is looked at twice a second.
@@ -80,7 +81,7 @@ class Run:
 def open_session(name: str, around: Surroundings) -> SparkSession:
     """The session of a run, which stays until the process ends. Raises PipelineError."""
     return session.make_session(
-        f"mom {name}", around.master, around.memory, conf=_CONF, niceness=around.niceness
+        f"mom {name}", around.master, around.memory, conf=CONF, niceness=around.niceness
     )
 
 

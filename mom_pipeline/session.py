@@ -28,7 +28,7 @@ _CONF = {
     "spark.sql.streaming.stopTimeout": "30s",
 }
 #: configuration of Spark in this process, which serves no one else
-_LOCAL_CONF = {
+LOCAL_CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "ERROR",
@@ -82,7 +82,7 @@ def make_session(
 
 def local_conf(memory: str) -> dict[str, str]:
     """The configuration of Spark in this process."""
-    return {**_CONF, **_LOCAL_CONF, "spark.driver.memory": memory}
+    return {**_CONF, **LOCAL_CONF, "spark.driver.memory": memory}
 
 
 def attach(started: gateway.Gateway, name: str, master: str, conf: Mapping[str, str]) -> SparkSession:

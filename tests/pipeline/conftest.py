@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mom_pipeline.session import make_session
+from mom_pipeline import runner, session
 from tests.journal.stage import quick_journal
 from tests.pipeline.stage import JournalStage
 from tests.support.broker_process import BrokerProcess
@@ -36,18 +36,14 @@ def spark(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     logging.getLogger("py4j").setLevel(logging.WARNING)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        # Each run configures the session again.
+        patch.setitem(session.LOCAL_CONF, "spark.sql.shuffle.partitions", "1")
         with pytest.MonkeyPatch.context() as of_java:
             # Workers have the environment that Java was started with; brokers of other tests would refuse it.
             of_java.setenv("MOM_PIPELINE_CREDENTIAL", f"{BrokerProcess.user}:{BrokerProcess.password}")
-            session = make_session(
-                "tests",
-                "local[1]",
-                conf={"spark.sql.shuffle.partitions": "1"},
-                java_options=QUICK,
-                niceness=0,
-            )
-        yield session
-        session.stop()
+            made = session.make_session("tests", "local[1]", conf=runner.CONF, java_options=QUICK, niceness=0)
+        yield made
+        made.stop()
 
 
 @pytest.fixture(autouse=True)
