@@ -69,7 +69,7 @@ def choose(
 def sendable(messages: DataFrame, to: str | None = None) -> DataFrame:
     """The messages that can be sent: all of them when `to` takes them, else those of queues and topics.
     Queues of subscriptions and temporary ones take none of clients."""
-    return messages if to is not None else messages.filter(F.col("destination").rlike(_SENDABLE))
+    return messages.filter(_is_sendable(to))
 
 
 def transform(messages: DataFrame, to: str | None = None) -> DataFrame:
@@ -89,16 +89,21 @@ def transform(messages: DataFrame, to: str | None = None) -> DataFrame:
     )
 
 
-def counts(messages: DataFrame) -> DataFrame:
+def counts(messages: DataFrame, to: str | None = None) -> DataFrame:
     """The counts of messages by broker and destination: messages, bytes, first_ts and last_ts, and `end`, the
-    position behind the last one."""
-    return messages.groupBy("broker", "destination").agg(
+    position behind the last one. Those of a broker that cannot be sent are one row without a destination."""
+    destination = F.when(_is_sendable(to), F.col("destination")).alias("destination")
+    return messages.groupBy("broker", destination).agg(
         F.count("*").alias("messages"),
         F.coalesce(F.sum(F.col("body_size").cast("bigint")), F.lit(0)).alias("bytes"),
         F.min("event_ts").alias("first_ts"),
         F.max("event_ts").alias("last_ts"),
         (F.max("position") + 1).alias("end"),
     )
+
+
+def _is_sendable(to: str | None) -> Column:
+    return F.lit(True) if to is not None else F.col("destination").rlike(_SENDABLE)
 
 
 def limited(messages: DataFrame, most: int) -> DataFrame:

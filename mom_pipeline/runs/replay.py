@@ -140,7 +140,10 @@ def run(name: str, wish: Replay, planned: Plan, sink: SinkOptions, around: Surro
             found.lineage.read_files(str(wish.archive.absolute() / archive_tables.MESSAGE), **stored)
             sender = _Sender(found, client, sink.url, sent, wish.rate)
             for broker, end in sorted(stored["ends"].items()):
-                with closing(archived.tables(broker, starts.get(broker, 0), end)) as tables:
+                start = starts.get(broker, 0)
+                if start >= end:
+                    continue
+                with closing(archived.tables(broker, start, end)) as tables:
                     for batch in replay_batches.batches(broker, tables):
                         sender.send(batch)
     return found
@@ -193,17 +196,18 @@ class _Archived:
         def left() -> DataFrame:
             return replay.within(self.chosen(), starts, ends)
 
-        def sendable() -> DataFrame:
-            return self._sendable(left())
+        def sample() -> pa.Table:
+            return self._sendable(left()).orderBy("broker", "position").limit(SAMPLE).toArrow()
 
         # As Arrow, because rows of Spark have times in the zone of this machine.
-        by_destination = reading(lambda: replay.counts(sendable()).orderBy("broker", "destination").toArrow())
-        first = reading(lambda: sendable().orderBy("broker", "position").limit(SAMPLE).toArrow())
-        counts = by_destination.to_pylist()
-        left_out = reading(lambda: left().count()) - sum(row["messages"] for row in counts)
+        found = reading(lambda: replay.counts(left(), self._wish.to).toArrow()).to_pylist()
+        left_out = sum(row["messages"] for row in found if row["destination"] is None)
+        counts = [row for row in found if row["destination"] is not None]
+        counts.sort(key=lambda row: (row["broker"], row["destination"]))
+        first = reading(sample).to_pylist() if counts else []
         if ends is None:  # of the rows of a broker, that with the largest end is the last one
             ends = dict(sorted((row["broker"], row["end"]) for row in counts))
-        return Plan(ends, counts, first.to_pylist(), left_out, sent)
+        return Plan(ends, counts, first, left_out, sent)
 
     def tables(self, broker: str, start: int, end: int) -> Generator[pa.Table]:
         """The rows to send of a broker at positions in [start, end), in order, some at a time."""
