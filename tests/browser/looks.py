@@ -1,14 +1,18 @@
 """Accessibility of pages: widths, and axe's rules. All pages are walked through by
 `test_every_page`; here is what tests of a state need that only comes by doing something."""
 
+import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from axe_playwright_python.sync_playwright import Axe, AxeResults
 from playwright.sync_api import Page, ViewportSize
 
 DESKTOP: ViewportSize = {"width": 1440, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
+
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, Theme] = ("light", "dark")
 
 #: what a change of colours can break
 CONTRAST = "color-contrast"
@@ -48,7 +52,8 @@ def assert_new_colours(page: Page) -> None:
 
 
 #: marks the text that looks like none before, by its colours, its size, and what is behind it; returns the
-#: new looks. What is disabled needs no contrast, and of one letter alone axe does not know it.
+#: new looks. What is disabled needs no contrast, and of one letter alone axe does not know it. An editor
+#: would remove a mark within it.
 _MARK_LOOKS = """([frame, checked]) => {
   const known = new Set(checked), found = new Set(), drawn = new Map();
   const within = (root) => [...root.querySelectorAll("*")].flatMap(
@@ -72,19 +77,28 @@ _MARK_LOOKS = """([frame, checked]) => {
     const look = [color, fontSize, fontWeight, textShadow, ...unclear, behind(element)].join("|");
     if (!known.has(look)) {
       found.add(look);
-      (host(element) ?? element).setAttribute("data-look", "");
+      const around = host(element);
+      if (around) around.setAttribute("data-looks-within", "");
+      else element.setAttribute("data-look", "");
     }
   }
   return [...found];
 }"""
 
 
-#: a page that is live may replace at any time what was marked: axe looks at it in the same turn
-_CHECK_LOOKS = f"""async (given) => {{
-  const found = ({_MARK_LOOKS})(given);
-  if (!found.length) return [found, null];
-  const options = {{resultTypes: ["violations"], runOnly: ["{CONTRAST}"]}};
-  return [found, await axe.run("[data-look]", options)];
+#: one run of all rules: finding what is on a page, above all what lies on what, takes axe longest.
+#: A page that is live may replace at any time what was marked, so axe looks at it in the same turn.
+_CHECK_NEW_LOOKS = f"""async ([frame, checked, context]) => {{
+  const found = ({_MARK_LOOKS})([frame, checked]);
+  const select = (selector) => axe.configure({{rules: [{{id: "{CONTRAST}", selector}}]}});
+  const rules = {{"{CONTRAST}": {{enabled: found.length > 0}}}};
+  select("[data-look], [data-looks-within] *");
+  try {{
+    const {{ violations }} = await axe.run(context, {{resultTypes: ["violations"], rules}});
+    return [found, {{violations}}];
+  }} finally {{
+    select("*");
+  }}
 }}"""
 
 
@@ -98,19 +112,22 @@ class Contrasts:
         self._checked: set[str] = set()
 
     def check(self, page: Page, frame: bool) -> None:
-        """Fails if a new look of the page has too little of it; `frame` says whether what is the same on each
-        page counts."""
-        _load_axe(page)
-        known = ["" if frame else ", ".join(_FRAME), list(self._checked)]
-        new, found = page.evaluate(_CHECK_LOOKS, known)
-        if new:
-            _assert_none(page, AxeResults(found))
+        """Fails if the page breaks any of axe's rules, that of contrast in text of a new look; `frame` says
+        whether what is the same on each page counts."""
+        load_axe(page)
+        without = "" if frame else ", ".join(_FRAME)
+        context = {"include": [["html"]]} if frame else OUTSIDE_THE_FRAME
+        new, found = page.evaluate(_CHECK_NEW_LOOKS, [without, list(self._checked), context])
+        _assert_none(page, AxeResults(found))
         self._checked.update(new)
 
 
 #: what is the same on each page of the console
 _FRAME = ("header.top", ".explorer", "footer.bottom")
 OUTSIDE_THE_FRAME = {"include": [["html"]], "exclude": [[selector] for selector in _FRAME]}
+
+
+AXE: str = Axe().axe_script
 
 
 def assert_no_violations(
@@ -121,17 +138,39 @@ def assert_no_violations(
     options["rules"] = {rule: {"enabled": False} for rule in without}
     if rules:
         options["runOnly"] = list(rules)
-    _load_axe(page)
+    load_axe(page)
     _assert_none(page, Axe("null").run(page, context=within or None, options=options))
 
 
-def _load_axe(page: Page) -> None:
-    """Send the half megabyte of its script, once to a page."""
+def assert_looks(page: Page, every: bool) -> None:
+    """What a page shows is accessible and fits at both widths: with `every`, its colours in both themes, or
+    else in one of them, by chance."""
+    theme, other = random.sample(THEMES, 2)
+    page.emulate_media(color_scheme=theme)
+    page.set_viewport_size(DESKTOP)
+    assert_no_violations(page)
+    assert_fits(page)
+    if every:
+        page.emulate_media(color_scheme=other)
+        assert_no_violations(page, *COLOURS)
+    page.set_viewport_size(PHONE)
+    assert_no_violations(page, *WIDTHS, *(COLOURS if every else ()))
+    assert_fits(page)
+    page.set_viewport_size(DESKTOP)
+    page.emulate_media(color_scheme="light")
+
+
+def load_axe(page: Page) -> None:
+    """Send the half megabyte of its script, once to a page; `AXE` as an init script is there already."""
     if not page.evaluate("'axe' in window"):
-        page.evaluate(Axe().axe_script)
+        page.evaluate(AXE)
 
 
 def _assert_none(page: Page, results: AxeResults) -> None:
+    for violation in results.response["violations"]:
+        for node in violation["nodes"]:
+            # What is in a shadow tree has a list of selectors, which a report cannot be made of.
+            node["target"] = [one if isinstance(one, str) else " ".join(one) for one in node["target"]]
     assert results.violations_count == 0, f"{page.url}\n{results.generate_report()}"
 
 

@@ -1,6 +1,7 @@
 """A console whose broker is lost when a mirror takes over, and the page where that is ordered."""
 
 import asyncio
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
-from tests.browser.looks import COLOURS, DESKTOP, PHONE, WIDTHS, assert_fits, assert_no_violations
+from tests.browser.looks import assert_looks, assert_no_violations
 from tests.browser.test_connection import forget_failed_connections
 from tests.support.broker_process import BrokerProcess
 from tests.support.mirrors import Mirrors, is_followed, mirrors_in, status
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.process
 
 #: a name of the same machine with cookies of its own, as another host has
 OTHER_HOST = "localhost"
+#: in `make soak` colours are looked at in both themes
+EVERY_LOOK = bool(os.environ.get("EVERY_LOOK"))
 
 
 @pytest.fixture(scope="module")
@@ -155,19 +158,6 @@ def test_behind_a_proxy_the_page_reconnects_and_reads_its_rows_from_the_mirror(
     forget_failed_connections(complaints)
 
 
-def looks(page: Page) -> None:
-    """It is accessible and fits in both themes and widths."""
-    assert_no_violations(page)
-    assert_fits(page)
-    page.emulate_media(color_scheme="dark")
-    assert_no_violations(page, *COLOURS)
-    page.set_viewport_size(PHONE)
-    assert_no_violations(page, *WIDTHS, *COLOURS)
-    assert_fits(page)
-    page.set_viewport_size(DESKTOP)
-    page.emulate_media(color_scheme="light")
-
-
 def test_an_administrator_switches_over_on_the_page_of_mirrors_and_goes_on_at_the_mirror(
     mirrors: Mirrors,
     pair: tuple[BrokerProcess, BrokerProcess],
@@ -185,7 +175,7 @@ def test_an_administrator_switches_over_on_the_page_of_mirrors_and_goes_on_at_th
     standby = page.get_by_role("row", name=re.compile(re.escape(ids[-1])))
     expect(standby).to_contain_text("standby")
     expect(page.get_by_label("If the active broker failed now")).to_contain_text("1 non-persistent message")
-    looks(page)
+    assert_looks(page, EVERY_LOOK)
 
     page.get_by_role("button", name=f"Switch over to {ids[-1]}").click()
     dialog = page.get_by_role("dialog")

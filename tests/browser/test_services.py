@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -11,11 +12,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
-from tests.browser.looks import COLOURS, DESKTOP, PHONE, WIDTHS, assert_fits, assert_no_violations
+from tests.browser.looks import assert_looks, assert_no_violations
 from tests.browser.test_connection import forget_failed_connections
 from tests.browser.test_connections import until
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.polling import poll
+
+#: in `make soak` colours are looked at in both themes
+EVERY_LOOK = bool(os.environ.get("EVERY_LOOK"))
 
 
 @contextlib.contextmanager
@@ -155,7 +159,7 @@ def test_a_callback_broker_shows_its_origins_and_is_shut_down(
     assert [item["body"] for item in taken] == ["1"]
     expect(numbers).to_have_text(["1", "1", "1", "1", "0", "1"])
     expect(page.get_by_role("row", name=re.compile("^stock"))).to_be_visible()
-    looks(page)
+    assert_looks(page, EVERY_LOOK)
 
     page.get_by_role("link", name="Services", exact=True).click()
     row = page.get_by_role("row", name=re.compile("^stock"))
@@ -163,7 +167,7 @@ def test_a_callback_broker_shows_its_origins_and_is_shut_down(
     row.get_by_role("link", name="stock").click()
     expect(page.get_by_role("row", name=re.compile("held by a consumer"))).to_have_count(1)
     expect(page.get_by_role("row", name=re.compile("waiting"))).to_have_count(1)
-    looks(page)
+    assert_looks(page, EVERY_LOOK)
 
     page.get_by_role("link", name="Settings", exact=True).click()
     page.get_by_role("button", name="Shut down…").click()
@@ -190,16 +194,3 @@ def test_a_broker_without_mirrors_is_not_shut_down_by_accident(page: Page, broke
     expect(dialog).to_have_count(0)
     assert broker.running
     assert broker.request("GET", "/api/v1/health/ready").status == 200
-
-
-def looks(page: Page) -> None:
-    """The page is accessible and fits, in both themes and widths."""
-    page.set_viewport_size(DESKTOP)
-    assert_no_violations(page)
-    page.emulate_media(color_scheme="dark")
-    assert_no_violations(page, *COLOURS)
-    page.set_viewport_size(PHONE)
-    assert_no_violations(page, *WIDTHS, *COLOURS)
-    assert_fits(page)
-    page.set_viewport_size(DESKTOP)
-    page.emulate_media(color_scheme="light")
