@@ -38,13 +38,19 @@ GROUPS = 3
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Has modules share a browser, whose start takes as much of a processor as several tests do."""
-    modules: dict[Path, int] = {}
-    for item in items:
-        if "chromium" in getattr(item, "fixturenames", ()) and item.path.is_relative_to(FOLDER):
-            number = modules.setdefault(item.path, len(modules))
-            if item.get_closest_marker("xdist_group") is None:
-                item.add_marker(pytest.mark.xdist_group(f"browser-{number % GROUPS}"))
+    """Has modules share a browser, whose start takes as much of a processor as several tests do. Their tests
+    without it have the same broker, so they run in the same process."""
+    ours = [item for item in items if item.path.is_relative_to(FOLDER)]
+    modules = dict.fromkeys(item.path for item in ours if "chromium" in _fixtures(item))
+    groups = {path: f"browser-{number % GROUPS}" for number, path in enumerate(modules)}
+    for item in ours:
+        shares = not _fixtures(item).isdisjoint({"chromium", "broker"})
+        if shares and item.path in groups and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(groups[item.path]))
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return {*getattr(item, "fixturenames", ())}
 
 
 @pytest.fixture(scope="package")
