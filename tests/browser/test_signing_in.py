@@ -46,6 +46,7 @@ def test_signing_out_leads_back_to_the_form(
     open_page: OpenPage, broker: BrokerProcess, complaints: list[str]
 ) -> None:
     page = open_page(broker, broker.login_link())
+    wait_live(page)  # the browser would report a connection that ends before it is there
     page.get_by_role("button", name=re.compile("^Account of")).click()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/login/")
