@@ -31,6 +31,12 @@ def test_a_page_that_breaks_a_rule_is_found(page: Page, style: str, content: str
         Contrasts().check(page, frame=True)
 
 
+def test_three_texts_of_a_look_stand_for_all_on_a_page(page: Page) -> None:
+    page.set_content(PAGE.format("", "<p>Text</p>" * 9))
+    Contrasts().check(page, frame=True)
+    assert page.locator("p[data-look]").count() == 3
+
+
 def test_a_look_that_an_earlier_page_had_is_not_checked_again_and_others_are(page: Page) -> None:
     contrasts = Contrasts()
     page.set_content(PAGE.format("", "<p>Text</p>"))
