@@ -137,7 +137,7 @@ soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS, T
 	  $(BIN)/pytest --timeout 0 -rP \
 	  tests/core/test_storms.py tests/core/test_floods.py tests/core/test_recovery.py tests/core/test_turns.py tests/journal/test_copy.py tests/journal/test_reads_beside_upkeep.py tests/crash tests/forwarding tests/mirror tests/enhanced_cluster/test_storm.py tests/enhanced_cluster/test_store_failover.py tests/fuzz \
 	  tests/channels/test_mastership.py tests/channels/test_elected_master.py tests/cluster tests/laws/test_longest_turns.py tests/rest/test_large_messages.py \
-	  tests/browser/test_connection.py tests/browser/test_every_page.py tests/browser/test_failover.py tests/browser/test_services.py tests/web/test_read_your_writes.py tests/web/test_secrets.py tests/web/test_data_path.py tests/web/test_change_under_load.py tests/interop/test_stompjs.py tests/pipeline/test_cluster.py tests/pipeline/test_columns.py tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py \
+	  tests/browser/test_connection.py tests/browser/test_docs.py tests/browser/test_every_page.py tests/browser/test_failover.py tests/browser/test_services.py tests/web/test_read_your_writes.py tests/web/test_secrets.py tests/web/test_data_path.py tests/web/test_change_under_load.py tests/interop/test_stompjs.py tests/pipeline/test_cluster.py tests/pipeline/test_columns.py tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py \
 	  tests/cli/test_pipeline.py tests/cli/test_pipeline_runs.py \
 	  tests/client/test_failover_storm.py tests/journal/test_private_journal.py tests/journal/test_shared.py tests/journal/test_storm.py \
 	  tests/reflex/test_filtering_storms.py $(ARGS)

@@ -1,13 +1,18 @@
 """The page that shows the HTTP interface, in a browser."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Request, StorageState, expect
+from playwright.sync_api import Browser, Request, Route, StorageState, expect
 
 from tests.browser.conftest import OpenPage
 from tests.support.broker_process import BrokerProcess
 from tests.support.chromium import launch
+
+TAGS = ("queues", "leases", "rules", "tokens")
+#: with all others, which `make soak` shows, the page computes half as long again
+SHOWN = TAGS if "SOAK" not in os.environ else ()
 
 
 @pytest.fixture(scope="module")
@@ -17,19 +22,33 @@ def chromium(chromium: Browser) -> Iterator[Browser]:
         yield browser
 
 
+def only_shown(route: Route) -> None:
+    """The document, with only the operations of some tags, if these are named."""
+    reply = route.fetch()
+    document = reply.json()
+    if SHOWN:
+        document["paths"] = {
+            path: operations
+            for path, operations in document["paths"].items()
+            if any(set(SHOWN) & set(one["tags"]) for one in operations.values() if "tags" in one)
+        }
+    route.fulfill(response=reply, json=document)
+
+
 @pytest.mark.slow
 def test_the_api_docs_work_without_the_internet(
     broker: BrokerProcess, session: StorageState, open_page: OpenPage
 ) -> None:
-    page = open_page(broker, "/console/", session)
+    page = open_page(broker, None, session)
     requested: list[str] = []
 
     def note(request: Request) -> None:
         requested.append(request.url)
 
     page.on("request", note)
-    page.goto(f"{broker.url}/docs/")
-    for tag in ("queues", "leases", "rules", "tokens"):
+    page.route("**/openapi.json*", only_shown)
+    page.goto("/docs/")
+    for tag in TAGS:
         expect(page.get_by_role("link", name=tag, exact=True)).to_be_visible()
     page.get_by_role("link", name="rules", exact=True).click()
     page.locator("#operations-rules-list_rules").click()
