@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support.forked import Forked
+from tests.support.forked import OTHER_SITE, Forked
 from tests.support.patience import patient
 from tests.support.ports import reserve_ports
 
@@ -175,7 +175,11 @@ class BrokerProcess:
             "    print('secret', actions.create_login_link(User.objects.get(username=actions.ADMIN)))"
         )
         shell = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
-        with Forked(shell, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, text=True) as made:
+        # A link does not depend on the settings for which an interpreter of its own would be started.
+        environment = {
+            name: value for name, value in self.environment.items() if not name.startswith(OTHER_SITE)
+        }
+        with Forked(shell, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as made:
             answer, _ = made.communicate()
         return [f"{self.url}/login/once/{secret}" for secret in re.findall(r"^secret (\S+)$", answer, re.M)]
 

@@ -51,7 +51,7 @@ LOADED = (
     " redis uritemplate uvloop yaml"
 ).split() + _COMMANDS
 #: settings with which the site has other applications and addresses; such a program is started, not forked
-_OTHER_SITE = ("MOM_OIDC", "MOM_BASE_PATH", "--oidc", "--base-path")
+OTHER_SITE = ("MOM_OIDC", "MOM_BASE_PATH", "--oidc", "--base-path")
 #: the database of a broker without anything in it
 _database = b""
 #: variable with the address of the program that processes share
@@ -238,7 +238,7 @@ def _become(arguments: list[str], cwd: str, environment: dict[str, str]) -> None
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
-    if any(word.startswith(_OTHER_SITE) for word in (*environment, *arguments)):
+    if any(word.startswith(OTHER_SITE) for word in (*environment, *arguments)):
         os.execv(sys.executable, [sys.executable, *arguments])
     if arguments[1] == "broker" and "MOM_DATABASE" not in environment:
         _give_database(Path(environment["MOM_DATA"]))
