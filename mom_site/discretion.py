@@ -1,4 +1,4 @@
-"""What the log leaves out, because it may be secret."""
+"""A filter of the log, which leaves out what may be secret."""
 
 from __future__ import annotations
 

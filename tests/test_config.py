@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_app import config
-from broker_app.base import mail_server, roles
+from broker_app.base import mail_server, roles, units
 from broker_app.base.removed_settings import REMOVED_SETTINGS
 from broker_app.base.setting_groups import TITLES
 from broker_app.base.shipped_files import REFLEX_FILES
@@ -288,3 +288,19 @@ def test_a_file_names_reflexes_next_to_it_or_those_that_come_with_mom(
     assert found("own.cnf") == tmp_path / "etc" / "own.cnf"
     (tmp_path / "etc" / "CBdefault.cnf").touch()
     assert found("CBdefault.cnf") == tmp_path / "etc" / "CBdefault.cnf"
+
+
+def test_origins_stand_among_the_allowed_hosts() -> None:
+    read = config.load({"MOM_ALLOWED_HOSTS": "plant7.example, https://ops.example:8443, ::1"})
+    assert read.allowed_origins == ("https://ops.example:8443",)
+    assert {"plant7.example", "::1"} <= set(read.known_hosts)
+    assert not [host for host in read.known_hosts if "://" in host]
+
+
+@pytest.mark.parametrize(
+    ("retention", "store", "kept"),
+    [("0", "0", "1GiB"), ("3GiB", "0", "3GiB"), ("3GiB", "4GiB", "2GiB"), ("0", "1GiB", "512MiB")],
+)
+def test_programs_with_cursors_keep_a_part_of_the_journal(retention: str, store: str, kept: str) -> None:
+    read = config.load({"MOM_JOURNAL_RETENTION_BYTES": retention, "MOM_MAX_STORE_BYTES": store})
+    assert read.cursor_bytes == units.size(kept)
