@@ -20,7 +20,8 @@ from broker_app.core.message import Envelope
 from broker_app.features.channels.content import Answer, joined
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter
-from broker_app.net.policy.policy import Policy
+from broker_app.net.policy.policy import Policy, UserFacts
+from broker_app.net.policy.roles import MONITOR_SENTENCE
 from broker_app.net.rest.messages.chosen import NEVER_GIVEN
 from tests.net.test_websocket import CONNECT, Conversation
 from tests.support.listener import Listener
@@ -382,6 +383,33 @@ async def test_a_lost_permission_ends_the_subscription_alone(
     event = await client.event("unsubscribed")
     assert (event["sub"], event["type"]) == ("1", "/docs/problems/not-allowed")
     assert (await client.ask("unsubscribe", id="2"))["op"] == "done"
+
+
+async def test_a_monitor_takes_no_message_and_offers_no_service(broker: SmallBroker) -> None:
+    await publish(broker, b"1")
+    monitor = UserFacts("anna", PASSWORD, monitor=True)
+    broker.registry.logins.reload(Policy(users={"anna": monitor}))
+    client = await opened(broker)
+    for op, members in (
+        ("subscribe", {"id": "1", "queue": "a"}),
+        ("subscribe", {"id": "1", "topic": "prices"}),
+        ("receive", {"queue": "a", "seqs": [1]}),
+        ("register", {"service": "billing"}),
+    ):
+        refused = await client.ask(op, **members)
+        assert (refused["op"], refused["type"]) == ("problem", "/docs/problems/not-allowed"), op
+        assert MONITOR_SENTENCE in refused["detail"]
+    assert depth(broker) == 1
+    assert (await client.ask("ping"))["op"] == "done", "the session goes on"
+
+
+async def test_a_user_who_becomes_a_monitor_loses_subscriptions(broker: SmallBroker) -> None:
+    client = await opened(broker)
+    await client.ask("subscribe", id="1", queue="a")
+    broker.registry.logins.reload(Policy(users={"anna": UserFacts("anna", PASSWORD, monitor=True)}))
+    broker.json.policy_changed()
+    ended = await client.event("unsubscribed")
+    assert (ended["sub"], ended["type"]) == ("1", "/docs/problems/not-allowed")
 
 
 async def test_a_subscription_that_the_broker_ends_is_reported_and_its_id_is_free() -> None:
