@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from broker_app.base.events import CLUSTER
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.node.features.cluster_notices import ClusterNotices
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import CLUSTER
 from tests.support.clusters import a_report
 
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from broker_app.base.events import STORE
 from broker_app.config import Config
 from broker_app.node.store_usage import StoreUsage
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import STORE
 
 ALONE = Config()
 SHARED = replace(ALONE, journal="redis://127.0.0.1")

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
+from broker_app.base.events import PAUSE, QUIESCE, RESTART, RESUME, SHUTDOWN, UNQUIESCE, Event
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
-from broker_app.telemetry.events import PAUSE, QUIESCE, RESTART, RESUME, SHUTDOWN, UNQUIESCE, Event
 
 #: as OpenMQ calls them. QUIESCE_COMPLETE: no client is connected any more
 OPERATING, QUIESCE_STARTED, QUIESCE_COMPLETE, SHUTDOWN_STARTED = STATES = (

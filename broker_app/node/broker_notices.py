@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker_app.base.events import QUIESCED, Event
 from broker_app.net.broker_state import QUIESCE_COMPLETE, BrokerState, Order
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import QUIESCED, Event
 
 
 class BrokerNotices:

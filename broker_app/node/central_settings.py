@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from broker_app.base.events import SETTING_CHANGED, SETTING_NOT_CHANGED, Event
 from broker_app.config import Config
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.configuration import settings as cluster_settings
 from broker_app.features.cluster.configuration.central_reload import Reread, compare
 from broker_app.features.cluster.links import frames as f
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import SETTING_CHANGED, SETTING_NOT_CHANGED, Event
 
 _NAME: Final = "central file"
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from broker_app.base.events import PAUSE, RESUME, Event
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
@@ -73,7 +74,6 @@ from broker_app.storage.factory import make_files
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import AlertEvaluator
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import PAUSE, RESUME, Event
 from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
 
 log = logging.getLogger(__name__)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 
+from broker_app.base.events import HAS_SPACE, NEARLY_FULL
 from broker_app.config import Config
 from broker_app.journal.port import Journal
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import HAS_SPACE, NEARLY_FULL
 
 #: percents at which the report begins, and ends, so that it does not come and go with each message
 _BEGINS, _ENDS = 80, 75

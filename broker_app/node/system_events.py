@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from broker_app.base import mail_server
+from broker_app.base.events import (
+    ALERT_FIRED,
+    FILES_APPLIED,
+    FILES_REFUSED,
+    FILES_UNCHANGED,
+    NOT_DELIVERED,
+)
 from broker_app.base.reply_types import Facts
 from broker_app.config import Config
 from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target, TargetTests
@@ -17,13 +24,6 @@ from broker_app.telemetry import SystemTopics
 from broker_app.telemetry.alerts import AlertEvent
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import (
-    ALERT_FIRED,
-    FILES_APPLIED,
-    FILES_REFUSED,
-    FILES_UNCHANGED,
-    NOT_DELIVERED,
-)
 
 #: by the outcome of reading the files
 _READINGS: Final = {event.name: event for event in (FILES_APPLIED, FILES_UNCHANGED, FILES_REFUSED)}

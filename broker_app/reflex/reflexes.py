@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from broker_app.base.events import LIBRARY_FAILED, LIBRARY_RECOVERED
 from broker_app.core.message import Envelope, Message
 from broker_app.engine import Engine
 from broker_app.reflex import report
@@ -43,7 +44,6 @@ from broker_app.reflex.shipped.copy_deletion import CopyDeletionService
 from broker_app.reflex.steps import StepRegistry
 from broker_app.reflex.stored_trials import StoredTrial, try_stored
 from broker_app.reflex.subject import MessageSubject, RegistrationSubject, Subject
-from broker_app.telemetry.events import LIBRARY_FAILED, LIBRARY_RECOVERED
 
 #: messages of a bulk request whose chains run at a time
 _AT_ONCE: Final = 500

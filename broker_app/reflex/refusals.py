@@ -6,10 +6,10 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
+from broker_app.base.events import LIBRARY_FAILED, REFLEX_REFUSED
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, REGISTRATION, SERVICE, Declaration
 from broker_app.reflex.subject import MessageSubject, Subject
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import LIBRARY_FAILED, REFLEX_REFUSED
 
 #: the code when functions fail
 FUNCTION_FAILED: Final = LIBRARY_FAILED.code

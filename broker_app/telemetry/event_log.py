@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
+from broker_app.base.events import EVENTS, FILES, KINDS, OF_CAUSE, Event
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.reply_types import Time, about, one_of
 from broker_app.base.times import rfc3339
-from broker_app.telemetry.events import EVENTS, FILES, KINDS, OF_CAUSE, Event
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
+from broker_app.base.events import BRIDGE_RETRYING, FLOW_SUSPENDED
 from broker_app.features.bridge.timeline import Timeline, TimelineEvent
-from broker_app.telemetry.events import BRIDGE_RETRYING, FLOW_SUSPENDED
 
 
 def test_a_repeated_event_is_counted_in_one_entry_that_is_the_newest() -> None:

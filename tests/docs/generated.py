@@ -10,6 +10,7 @@ from pathlib import Path
 
 from broker_app import config
 from broker_app.base import states
+from broker_app.base.events import DECLARED, OF_CAUSE, Event
 from broker_app.features.cluster.configuration import activemq_names
 from broker_app.features.cluster.configuration.imq_names import NAMES, ImqName
 from broker_app.net.policy.destination_settings import GLASSFISH, SETTINGS, Setting
@@ -17,7 +18,6 @@ from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.header_names import HeaderName
 from broker_app.telemetry.alerts.conditions import CONDITIONS
-from broker_app.telemetry.events import DECLARED, OF_CAUSE, Event
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
 from pyspark_mom import options, sink_options
 from pyspark_mom.option_types import OptionTable

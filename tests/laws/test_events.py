@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_app.telemetry import events
+from broker_app.base import events
+from broker_app.base.events import DECLARED, EVENTS, KINDS, Event
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import DECLARED, EVENTS, KINDS, Event
 from tests.support import checkout
 from tests.support.checkout import ROOT
 
@@ -38,7 +38,7 @@ def takes_events(name: str) -> bool:
     imports = ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
     return any(
         isinstance(one, ast.ImportFrom)
-        and one.module == "broker_app.telemetry.events"
+        and one.module == "broker_app.base.events"
         and any(alias.name == "Event" for alias in one.names)
         for one in imports
     )
@@ -113,7 +113,7 @@ def test_each_declared_event_is_reported_somewhere() -> None:
     text = "\n".join(
         (ROOT / name).read_text(encoding="utf-8")
         for name in checkout.files("broker_app/*.py")
-        if name != "broker_app/telemetry/events.py"
+        if name != "broker_app/base/events.py"
     )
     constants = {name for name, value in vars(events).items() if isinstance(value, Event)}
     assert len(constants) == len(DECLARED)

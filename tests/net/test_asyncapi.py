@@ -9,13 +9,13 @@ from typing import Any
 import jsonschema
 import pytest
 
+from broker_app.base.events import DECLARED, OF_CAUSE
 from broker_app.features.callbacks.webhooks import cloud_event
 from broker_app.net import asyncapi
 from broker_app.net.json.events import EVENTS
 from broker_app.net.json.operations import OPERATIONS
 from broker_app.net.rest import openapi
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import DECLARED, OF_CAUSE
 from mom_client.stomp.frame import CLIENT_COMMANDS, SERVER_COMMANDS
 from tests.support.asyncapi import Described, official_schema
 from tests.support.broker_process import ROOT

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import mom_client
+from broker_app.base.events import FILES_APPLIED
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
@@ -22,7 +23,6 @@ from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.policy import Grant
 from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND
 from broker_app.rules.rule import Rule
-from broker_app.telemetry.events import FILES_APPLIED
 from mom_client import Refused
 from tests.support.listener import Listener
 from tests.support.patience import patient

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.events import ALERT_FIRED
 from broker_app.base.mail_server import MailServer
 from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope
@@ -25,7 +26,6 @@ from broker_app.features.notifications import (
 from broker_app.features.notifications.delivery import deliver, notification_of, targets
 from broker_app.features.notifications.retry_queue import MOST
 from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertEvent, AlertRule
-from broker_app.telemetry.events import ALERT_FIRED
 from tests.support.patience import patient
 
 ALERT = Alert("1f", "store", "store", "critical", "store", 80, 1_800_000_000, 1_800_000_060, 81.5)

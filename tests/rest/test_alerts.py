@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from broker_app.base.events import FILES_APPLIED, FILES_REFUSED
 from broker_app.telemetry.alerts import Alert
-from broker_app.telemetry.events import FILES_APPLIED, FILES_REFUSED
 from tests.rest.conftest import Rest
 from tests.rest.test_connections import make_admin
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx
 
+from broker_app.base.events import BRIDGE_CONNECTED, BRIDGE_RETRYING, FILES_REFUSED
 from broker_app.net.policy.policy import UserFacts
 from broker_app.telemetry.event_log import MOST
-from broker_app.telemetry.events import BRIDGE_CONNECTED, BRIDGE_RETRYING, FILES_REFUSED
 from tests.rest.bridging import ORDERS
 from tests.rest.conftest import Rest
 from tests.rest.test_connections import Client

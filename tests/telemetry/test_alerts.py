@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.events import ALERT_UNSILENCED, FILES_APPLIED, FILES_REFUSED
 from broker_app.base.reply_types import Facts
 from broker_app.core import commands as c
 from broker_app.features.cluster.report import DiscoveryReport
@@ -30,7 +31,6 @@ from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.component_health import Component
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import ALERT_UNSILENCED, FILES_APPLIED, FILES_REFUSED
 from tests.core.stage import Stage
 from tests.support.clusters import a_link, a_report, a_takeover, an_enhanced_cluster
 

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from broker_app.base.events import FLOW_DEAD_LETTERED, FLOW_GAP, FLOW_STARTED, FLOW_SUSPENDED, Event
 from broker_app.base.refused import Refused
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
@@ -31,7 +32,6 @@ from broker_app.features.bridge.framing import Framing, framing_for, knows_bridg
 from broker_app.features.bridge.inflight_window import FLIGHT_BYTES, Budget, InflightWindow
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.bridge.timeline import Timeline
-from broker_app.telemetry.events import FLOW_DEAD_LETTERED, FLOW_GAP, FLOW_STARTED, FLOW_SUSPENDED, Event
 from mom_client.connection.link import Link
 from mom_client.errors import Refused as RefusedThere
 from mom_client.stomp import frame as wire

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from broker_app.base.events import FLOW_RECOVERED, FLOW_REFUSED, FLOW_STALLED, Event
 from broker_app.core import client_address, views
 from broker_app.core import commands as c
 from broker_app.core.model import InnerReceiver, Peer, Subscription
@@ -13,7 +14,6 @@ from broker_app.core.reasons import UNDELIVERABLE
 from broker_app.engine import Engine
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.timeline import Timeline
-from broker_app.telemetry.events import FLOW_RECOVERED, FLOW_REFUSED, FLOW_STALLED, Event
 from mom_client.connection.link import Link
 
 #: the bytes that a settled delivery takes in the engine's inbox

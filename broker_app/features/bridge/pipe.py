@@ -16,6 +16,16 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from broker_app.base.events import (
+    BRIDGE_CONNECTED,
+    BRIDGE_DRAINING,
+    BRIDGE_FAILED,
+    BRIDGE_PAUSED,
+    BRIDGE_RECONFIGURED,
+    BRIDGE_RESTARTED,
+    BRIDGE_RESUMED,
+    BRIDGE_RETRYING,
+)
 from broker_app.base.states import BRIDGE
 from broker_app.base.task_supervisor import supervised
 from broker_app.engine import Engine
@@ -26,16 +36,6 @@ from broker_app.features.bridge.framing import LIMITS
 from broker_app.features.bridge.inflight_window import PIPE_BYTES, Budget
 from broker_app.features.bridge.remote import DESIRED_STATES, DRAINING, Remote
 from broker_app.features.bridge.timeline import Timeline
-from broker_app.telemetry.events import (
-    BRIDGE_CONNECTED,
-    BRIDGE_DRAINING,
-    BRIDGE_FAILED,
-    BRIDGE_PAUSED,
-    BRIDGE_RECONFIGURED,
-    BRIDGE_RESTARTED,
-    BRIDGE_RESUMED,
-    BRIDGE_RETRYING,
-)
 from mom_client.connection.link import ErrorFrame, Link
 from mom_client.connection.transport import Transport, open_transport, tls_context
 from mom_client.errors import ConnectionLost, Refused

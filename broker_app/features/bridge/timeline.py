@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker_app.telemetry.events import OF_CAUSE, Event
+from broker_app.base.events import OF_CAUSE, Event
 
 MOST = 200
 

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
+from broker_app.base.events import ALERT_ENDED, ALERT_FIRED
 from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope
 from broker_app.features.notifications import webhook
@@ -17,7 +18,6 @@ from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.alert_state import AlertEvent
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.telemetry.alerts.texts import shown
-from broker_app.telemetry.events import ALERT_ENDED, ALERT_FIRED
 
 #: events that are sent as notifications; acknowledging and silencing are not
 NOTIFIED: Final = (ALERT_FIRED, ALERT_ENDED)

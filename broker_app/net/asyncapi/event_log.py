@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from broker_app.base.events import DECLARED, OF_CAUSE, Event
 from broker_app.net.asyncapi.part import SEND, Part, channel, message, operation
 from broker_app.net.rest.openapi.schemas import TEXT, TIME, Json, object_of
-from broker_app.telemetry.events import DECLARED, OF_CAUSE, Event
 from broker_app.telemetry.system_topics import EVENT
 
 _CHANNEL: Final = "eventLog"

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from broker_app.base.events import PAUSE, Event
 from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.net.auth.login import Identity
@@ -22,7 +23,6 @@ from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.rest import openapi
 from broker_app.net.rest.messages.fast_publish import FastPublish
 from broker_app.net.rest.rest_parts import RestParts
-from broker_app.telemetry.events import PAUSE, Event
 
 
 class RestApi:

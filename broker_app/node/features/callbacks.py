@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from broker_app.base.events import Event
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.owner_rights import OwnerRights
@@ -14,7 +15,6 @@ from broker_app.net.rest.features.callbacks import CallbackEndpoints
 from broker_app.node.features.feature import Feature, Parts
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.telemetry.component_health import Component, callback_components
-from broker_app.telemetry.events import Event
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_callbacks
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
+from broker_app.base.events import KEEPER_AWAY, KEEPER_BACK, LINK_DOWN, LINK_REFUSED, LINK_UP
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import KEEPER_AWAY, KEEPER_BACK, LINK_DOWN, LINK_REFUSED, LINK_UP
 
 #: by what happens to a link (`Cluster.listeners`)
 _LINK: Final = MappingProxyType({"up": LINK_UP, "down": LINK_DOWN, "refused": LINK_REFUSED})

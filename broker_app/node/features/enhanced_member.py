@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from broker_app.base.events import DRAINED, MEMBER_TAKEN_OVER
 from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.broker import Broker
@@ -29,7 +30,6 @@ from broker_app.net.rest.messages.message_json import Blocks
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.storage.factory import store_at
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import DRAINED, MEMBER_TAKEN_OVER
 
 log = logging.getLogger(__name__)
 

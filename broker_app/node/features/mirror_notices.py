@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from broker_app.base import events
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.members.takeovers import Takeover
 from broker_app.net.rest.node.mirror_status import STARTED
 from broker_app.node.features.cluster_clients import list_message
 from broker_app.node.system_publisher import SystemPublisher
-from broker_app.telemetry import events
 from broker_app.telemetry.event_log import EventLog
 
 

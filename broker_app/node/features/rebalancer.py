@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from broker_app.base.events import REBALANCING_BEGUN, REBALANCING_ENDED
 from broker_app.base.refused import Refused
 from broker_app.core.model import Subscription
 from broker_app.features.cluster.clients.client_lists import ClientLists
@@ -23,7 +24,6 @@ from broker_app.features.cluster.clients.client_reports import (
 )
 from broker_app.features.cluster.clients.rebalance_plan import most_of, plan
 from broker_app.net.stomp.session import StompSession
-from broker_app.telemetry.events import REBALANCING_BEGUN, REBALANCING_ENDED
 
 #: the topic of the list; clients subscribe to it after they have logged in
 FAILOVER: Final = "/topic/$mom.failover"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from broker_app.base.events import MESSAGE_AUDITED
 from broker_app.base.refused import Refused
 from broker_app.reflex.api import ACCEPT, Verdict
 from broker_app.reflex.chain import InBroker
@@ -16,7 +17,6 @@ from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.shipped.options import Option, one_of, texts
 from broker_app.reflex.subject import MessageSubject, Subject
-from broker_app.telemetry.events import MESSAGE_AUDITED
 
 EVENTS, FILE = "events", "file"
 OPTIONS: Final = (

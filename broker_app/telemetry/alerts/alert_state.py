@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, OPEN, SILENCED, Alert
-from broker_app.telemetry.alerts.condition import Violation
-from broker_app.telemetry.alerts.rule import AlertRule
-from broker_app.telemetry.events import (
+from broker_app.base.events import (
     ALERT_ACKNOWLEDGED,
     ALERT_ENDED,
     ALERT_FIRED,
@@ -18,6 +15,9 @@ from broker_app.telemetry.events import (
     ALERT_UNSILENCED,
     Event,
 )
+from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, OPEN, SILENCED, Alert
+from broker_app.telemetry.alerts.condition import Violation
+from broker_app.telemetry.alerts.rule import AlertRule
 
 #: open alerts, of one rule and in all; of further ones only the number is reported
 MAX_OF_RULE: Final = 100

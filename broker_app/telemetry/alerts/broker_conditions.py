@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
+from broker_app.base.events import FILES
 from broker_app.base.marked import mark as _
 from broker_app.core.destination import is_forwarded
 from broker_app.telemetry import component_health
 from broker_app.telemetry.alerts.condition import CRITICAL, Condition, Violation, declare
-from broker_app.telemetry.events import FILES
 
 if TYPE_CHECKING:
     from broker_app.telemetry.alerts.alert import Alert

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext as translated
 
-from broker_app.telemetry import events
+from broker_app.base import events
 from broker_app.telemetry.event_log import LoggedEvent
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.labels import label_of_event

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypedDict
 
-from broker_app.telemetry.events import FILES_APPLIED, FILES_REFUSED, FILES_UNCHANGED
+from broker_app.base.events import FILES_APPLIED, FILES_REFUSED, FILES_UNCHANGED
 from broker_app.web.files.plan import FilePlan
 from broker_app.zero import ZeroError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import override
 
-from broker_app.telemetry.events import DECLARED, EVENTS
+from broker_app.base.events import DECLARED, EVENTS
 from broker_app.web.console.base.labels import label_of_event
 
 

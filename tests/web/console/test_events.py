@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from django.test import Client
 
+from broker_app.base.events import BRIDGE_RETRYING, FILES_APPLIED
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import BRIDGE_RETRYING, FILES_APPLIED
 from broker_app.web.console import event_log
 
 pytestmark = pytest.mark.django_db

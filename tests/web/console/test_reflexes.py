@@ -14,11 +14,11 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.test import Client
 
+from broker_app.base.events import BRIDGE_RETRYING, LIBRARY_FAILED, REFLEX_REFUSED
 from broker_app.base.refused import Refused
 from broker_app.models import AuditEntry, Reflex
 from broker_app.net.rest.features.reflex_trials import StoredTrialRequest
 from broker_app.telemetry.event_log import EventLog
-from broker_app.telemetry.events import BRIDGE_RETRYING, LIBRARY_FAILED, REFLEX_REFUSED
 from broker_app.templatetags.console_assets import icon
 from broker_app.web.actions import SYSTEM, Edit, apply, version_of
 from broker_app.web.console import event_log

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from broker_app.base.events import BREAKER_CLOSED, BREAKER_OPENED, Event
 from broker_app.features.callbacks.webhooks.breaker import CLOSED, HALF_OPEN, Breaker
-from broker_app.telemetry.events import BREAKER_CLOSED, BREAKER_OPENED, Event
 
 #: seconds of a pause that a receiver asks for, at most
 LONGEST_PAUSE_S: Final = 3600.0

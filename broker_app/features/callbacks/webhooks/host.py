@@ -11,9 +11,9 @@ from functools import partial
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+from broker_app.base.events import Event
 from broker_app.features.callbacks.webhooks.breaker import CLOSED, HALF_OPEN, OPEN, Breaker
 from broker_app.features.callbacks.webhooks.gate import Gate
-from broker_app.telemetry.events import Event
 
 #: pushes without an answer: of one owner to one host, and of all together
 MAX_OF_HOST: Final = 100

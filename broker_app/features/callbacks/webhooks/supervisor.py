@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from broker_app.base.events import SUBSCRIPTION_DELETED, SUBSCRIPTION_KEPT, Event
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
@@ -27,7 +28,6 @@ from broker_app.features.callbacks.webhooks.state_file import StateFile
 from broker_app.features.callbacks.webhooks.webhook import Environment, Webhook
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.exchange import Poster
-from broker_app.telemetry.events import SUBSCRIPTION_DELETED, SUBSCRIPTION_KEPT, Event
 
 #: tests at the same time
 MAX_TESTS: Final = 8

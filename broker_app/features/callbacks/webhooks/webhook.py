@@ -19,6 +19,16 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
+from broker_app.base.events import (
+    CALLBACK_ENDED,
+    CALLBACK_FAILED,
+    CALLBACK_STARTED,
+    CALLBACK_SUSPENDED,
+    SUBSCRIPTION_REPLACED,
+    URL_UNVERIFIED,
+    URL_VERIFIED,
+    Event,
+)
 from broker_app.base.refused import Refused
 from broker_app.base.states import CALLBACK
 from broker_app.base.task_supervisor import supervised
@@ -38,16 +48,6 @@ from broker_app.features.callbacks.webhooks.sender import Sender
 from broker_app.features.callbacks.webhooks.state_file import StateFile
 from broker_app.features.callbacks.webhooks.verdict import retry_delay_s
 from broker_app.peers.http_client.exchange import Poster
-from broker_app.telemetry.events import (
-    CALLBACK_ENDED,
-    CALLBACK_FAILED,
-    CALLBACK_STARTED,
-    CALLBACK_SUSPENDED,
-    SUBSCRIPTION_REPLACED,
-    URL_UNVERIFIED,
-    URL_VERIFIED,
-    Event,
-)
 
 PAUSED_STATE, SUSPENDED, VERIFYING, UNVERIFIED, RUNNING, ENDED, FAILED = CALLBACK
 #: seconds between attempts: to pass the challenge (first, longest), and to subscribe again

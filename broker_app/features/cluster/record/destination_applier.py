@@ -7,13 +7,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from broker_app.base.events import NOT_APPLIED, NOT_DELETED
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.core.commands import DeleteQueue
 from broker_app.core.destination import has_wildcard
 from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.record.destination_changes import Applied, Wanted
-from broker_app.telemetry.events import NOT_APPLIED, NOT_DELETED
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from broker_app.base.events import NOT_CHANGED_YET
 from broker_app.base.refused import Refused
 from broker_app.core.commands import CreateSubscription, DeleteSubscription
 from broker_app.core.destination import DURABLE_PREFIX
@@ -18,7 +19,6 @@ from broker_app.core.records import Terms
 from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.record.change_record import SUBSCRIPTION, Change, Entry
 from broker_app.features.cluster.record.propagation import Propagation
-from broker_app.telemetry.events import NOT_CHANGED_YET
 
 #: until one that could not be changed, because it has consumers, is tried again
 _RETRY_S: Final = 1.0

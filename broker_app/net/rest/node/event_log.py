@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from broker_app.base.events import KINDS
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.telemetry.event_log import EventLog, LoggedEvent
-from broker_app.telemetry.events import KINDS
 
 
 class EventLogEndpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.base.events import KINDS
 from broker_app.features.bridge.connection_test import BridgeTrial, TrialStep
 from broker_app.features.bridge.pipe_reports import (
     Orphan,
@@ -38,7 +39,6 @@ from broker_app.net.rest.openapi.schemas import (
     whole,
 )
 from broker_app.telemetry.event_log import EventStatus
-from broker_app.telemetry.events import KINDS
 from mom_client.storeandforward import MAX_BROKER, MAX_QUEUE
 
 _NAME: Json = {"type": "string", "minLength": 1, "maxLength": MAX_BROKER}

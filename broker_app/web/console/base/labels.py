@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext as translated
 from django.utils.translation import gettext_lazy
 
-from broker_app.telemetry.events import EVENTS
+from broker_app.base.events import EVENTS
 from broker_app.web.resource_types import RESOURCE_TYPES
 
 _ONES: dict[str, str | Promise] = {
