@@ -62,7 +62,7 @@ def named(kind: str, key: str) -> str:
 
 @register.filter
 def place(pointer: str) -> str:
-    """What a pointer into definitions means."""
+    """The place in definitions that a pointer leads to, in words."""
     return place_of(pointer)
 
 

@@ -46,7 +46,7 @@ def name_of(kind: str, key: str) -> str:
 
 
 def place_of(pointer: str) -> str:
-    """What a pointer into definitions means: "Rule billing: conditions" for /rules/billing/conditions."""
+    """The place in definitions of a pointer: "Rule billing: conditions" for /rules/billing/conditions."""
     kind, key, field = [*pointer.removeprefix("/").split("/", 2), "", ""][:3]
     place = title_of(kind, key.replace("~1", "/").replace("~0", "~")) if key else capfirst(kind)
     return f"{place}: {field.replace('/', ' ')}" if field else place
