@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
 
 import pytest
 
@@ -16,7 +15,7 @@ from broker_app.core.message import Envelope
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.journal.memory import MemoryJournal
-from broker_app.journal.port import Found
+from broker_app.journal.port import Damaged, Found
 
 
 @pytest.fixture
@@ -84,4 +83,7 @@ class LateJournal(MemoryJournal):
     """A journal whose records take until the next turn of the loop to read."""
 
     def read(self, positions: Sequence[int], found: Found) -> None:
-        super().read(positions, partial(asyncio.get_running_loop().call_soon, found))
+        def later(records: list[bytes | Damaged] | None, error: Exception | None) -> None:
+            asyncio.get_running_loop().call_soon(found, records, error)
+
+        super().read(positions, later)

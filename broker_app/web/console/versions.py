@@ -161,7 +161,7 @@ class RevertPage(AdministratorsPage):
 
 
 class _Named(NamedTuple):
-    resources: list[tuple[str, str, str]]
+    resources: list[tuple[str, str]]
     more: int
 
 
