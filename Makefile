@@ -72,16 +72,17 @@ help: ## list the targets
 run: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## start a broker with its console, data in ./data
 	@$(BIN)/mom up $(ARGS)
 
-# The checks run beside the tests, on what these leave of the processors. With ARGS only what they name is run.
+# The checks, and what they alone need to be installed, run beside the tests, on what these leave of the
+# processors. With ARGS only what they name is run.
 test: ## run the checks, and all tests except the long ones
 	@$(MAKE) --no-print-directory --jobs 3 test-ready
 ifeq ($(strip $(ARGS)),)
-	@$(MAKE) --no-print-directory --keep-going --jobs 3 CHECK="nice -n 5" check-types check-rest test-anywhere test-all
+	@$(MAKE) --no-print-directory --keep-going --jobs 4 CHECK="nice -n 5" test-all check-types check-rest test-anywhere
 else
 	$(PYTEST) --durations 10 $(ARGS)
 endif
 
-test-ready: $(TESTING) $(CONSOLE) $(FRONTEND_TESTING) $(LANGUAGES) test-tools $(addsuffix /installed,$(OTHERS))
+test-ready: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools
 
 test-all:
 	$(PYTEST) -p tests.support.retries -p tests.support.run_times --times $(OUTPUT) --junitxml $(OUTPUT)/junit.xml --durations 10
@@ -100,7 +101,7 @@ test-times: $(TESTING) ## print the time and the processor time of the last `mak
 quick: $(TESTING) $(CONSOLE) $(LANGUAGES) ## run the tests without processes and browsers, in less than a minute
 	STORMS=$(QUICK_STORMS) $(PYTEST) -m "not process and not slow and not fuzz" $(ARGS)
 
-check: $(TESTING) $(CONSOLE) $(FRONTEND_TESTING) $(LANGUAGES) ## lint, types, import rules, unit tests of the console, migrations, names in ARCHITECTURE.md
+check: $(TESTING) $(CONSOLE) $(LANGUAGES) ## lint, types, import rules, unit tests of the console, migrations, names in ARCHITECTURE.md
 	$(MAKE) --no-print-directory --jobs 2 check-types check-rest
 
 # Of each check only the failure is shown.
@@ -110,7 +111,7 @@ SHOW_FAILURE = { out=$$($(CHECK) $(1) 2>&1) || { echo "$$out"; echo "failed: $(1
 check-types:
 	@$(call SHOW_FAILURE,$(BIN)/mypy)
 
-check-rest:
+check-rest: $(FRONTEND_TESTING)
 	@$(call SHOW_FAILURE,$(BIN)/ruff check .)
 	@$(call SHOW_FAILURE,$(BIN)/lint-imports)
 	@$(call SHOW_FAILURE,$(BIN)/python manage.py check --fail-level WARNING --settings tests.settings)
@@ -188,7 +189,7 @@ $(BUILDING): requirements-build.lock | $(INSTALLED)
 .venv-3.%/installed: requirements-anywhere.lock | $(INSTALLED)
 	@echo "Installing what some tests need for Python 3.$*, too"
 	@$$(.ci/python 3.$*) -m venv --without-pip $(@D)
-	@$(call INTO,$(@D)) --require-hashes --no-deps --requirement requirements-anywhere.lock
+	@$(CHECK) $(call INTO,$(@D)) --require-hashes --no-deps --requirement requirements-anywhere.lock
 	@touch $@
 
 $(FRONTEND): frontend/package-lock.json frontend/.npmrc | $(BUILDING)
@@ -198,7 +199,7 @@ $(FRONTEND): frontend/package-lock.json frontend/.npmrc | $(BUILDING)
 
 # It adds to what is there, which may be building the console at the same time.
 $(FRONTEND_TESTING): $(FRONTEND)
-	@$(NPM) --prefix frontend install --include=dev --no-save --no-progress --no-audit --no-fund --loglevel error >/dev/null
+	@$(CHECK) env $(NPM) --prefix frontend install --include=dev --no-save --no-progress --no-audit --no-fund --loglevel error >/dev/null
 	@touch $@
 
 $(CONSOLE): $(FRONTEND) $(wildcard static/console/*.svg) $(shell find frontend/src frontend/vite.config.js -type f) $(wildcard static/console/*.svg)
