@@ -54,8 +54,8 @@ class Arena:
         self.brokers = list(members)
         self._proxies = proxies
         self._registry = registry
-        #: all takeovers so far; the registry keeps the newest alone
-        self._takeovers: dict[tuple[str, float], TakeoverReport] = {}
+        #: all takeovers so far by journal and epoch; the registry keeps the newest alone
+        self._takeovers: dict[tuple[str, int], TakeoverReport] = {}
 
     def client(self, **options: Any) -> mom_client.Client:
         """A client of one member, that goes to another when that fails."""
@@ -84,7 +84,7 @@ class Arena:
 
     async def _fail(self, number: int, way: str) -> None:
         broker, network = self.brokers[number], self._proxies[number]
-        before = self._takeovers_of(broker)
+        journal = self._journal_of(broker)
         if way == "kill":
             broker.kill()
         elif way == "pause":
@@ -92,7 +92,8 @@ class Arena:
         else:
             network.accepts = False
             network.cut()
-        await _until(lambda: self._takeovers_of(broker) > before)
+        # Not just any journal that was once of this member: another one may still have served that.
+        await _until(lambda: self._is_taken_over(journal))
         if way == "pause":
             os.kill(broker.pid, signal.SIGCONT)
         await _until(lambda: not broker.running)
@@ -102,11 +103,15 @@ class Arena:
         """Start those that have ended."""
         await _start(self.brokers)
 
-    def _takeovers_of(self, broker: MemberProcess) -> int:
-        """The number of takeovers of a member so far."""
+    def _journal_of(self, broker: MemberProcess) -> str:
+        """The journal that a member serves as its own."""
+        notes = [one.note for one in self._registry.read().journals if one.note.member == broker.data.name]
+        return max(notes, key=lambda note: note.generation).journal
+
+    def _is_taken_over(self, journal: str) -> bool:
         done = [one.takeover for one in self._registry.read().takeovers if one.takeover.result == "complete"]
-        self._takeovers.update(((one.member, one.began), one) for one in done)
-        return sum(member == broker.data.name for member, _ in self._takeovers)
+        self._takeovers.update(((one.journal, one.epoch), one) for one in done)
+        return any(one == journal for one, _ in self._takeovers)
 
     def took_s(self) -> list[float]:
         """Seconds from the suspicion to the end of each takeover."""
