@@ -141,3 +141,24 @@ def test_frames_that_gathered_before_the_connection_ended_are_dropped() -> None:
             outbox.flush()
 
     uvloop.run(end_before_the_write())
+
+
+class EndedTransport(asyncio.Transport):
+    """One of uvloop whose socket is closed, before its protocol was called."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+
+
+async def test_frames_are_dropped_if_the_socket_is_closed_before_the_connection_says_so() -> None:
+    outbox = Outbox()
+    outbox.open(EndedTransport())
+    outbox.send(f.Ping(1))
+    outbox.flush()
+    assert outbox.waiting == 0

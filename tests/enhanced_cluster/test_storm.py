@@ -85,6 +85,7 @@ class Arena:
     async def _fail(self, number: int, way: str) -> None:
         broker, network = self.brokers[number], self._proxies[number]
         journal = self._journal_of(broker)
+        before = self._last_takeover_of(journal)
         if way == "kill":
             broker.kill()
         elif way == "pause":
@@ -92,8 +93,8 @@ class Arena:
         else:
             network.accepts = False
             network.cut()
-        # Not just any journal that was once of this member: another one may still have served that.
-        await _until(lambda: self._is_taken_over(journal))
+        # Not just any journal of this member: another one may still have served an older one.
+        await _until(lambda: self._last_takeover_of(journal) > before)
         if way == "pause":
             os.kill(broker.pid, signal.SIGCONT)
         await _until(lambda: not broker.running)
@@ -108,10 +109,11 @@ class Arena:
         notes = [one.note for one in self._registry.read().journals if one.note.member == broker.data.name]
         return max(notes, key=lambda note: note.generation).journal
 
-    def _is_taken_over(self, journal: str) -> bool:
+    def _last_takeover_of(self, journal: str) -> int:
+        """The epoch that began with the last takeover of a journal, 0 without one."""
         done = [one.takeover for one in self._registry.read().takeovers if one.takeover.result == "complete"]
         self._takeovers.update(((one.journal, one.epoch), one) for one in done)
-        return any(one == journal for one, _ in self._takeovers)
+        return max((epoch for one, epoch in self._takeovers if one == journal), default=0)
 
     def took_s(self) -> list[float]:
         """Seconds from the suspicion to the end of each takeover."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import Final
 
 from broker_app.base.refused import Refused
@@ -63,8 +64,9 @@ class Outbox:
         if self._frames and self._transport is not None:
             data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
             self._frames, self._bytes = [], 0
-            if not self._transport.is_closing():  # uvloop raises for one that has ended
-                self._transport.write(data)
+            if not self._transport.is_closing():
+                with suppress(RuntimeError):  # of uvloop, for one that has ended and does not say so yet
+                    self._transport.write(data)
 
     # ------------------------------------------------------------------ calls
 
