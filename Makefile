@@ -185,6 +185,9 @@ $(BUILDING): requirements-build.lock | $(INSTALLED)
 	@$(call INTO,$(BUILD)) --require-hashes --requirement requirements-build.lock
 	@touch $@
 
+# Not an intermediate file, which make would delete.
+.SECONDARY: $(addsuffix /installed,$(OTHERS))
+
 # Without compiling, and with what pip has in its cache, this takes seconds.
 .venv-3.%/installed: requirements-anywhere.lock | $(INSTALLED)
 	@echo "Installing what some tests need for Python 3.$*, too"

@@ -61,6 +61,7 @@ export class ServicePage extends Island {
       ({ service, pending }, old) => html`
       <div class="tools standing">
         ${activityOf(service)}
+        <strong>${service.name}</strong>
         <span class="spring"></span>
         ${serviceActions(service, this.admin !== null, () => this.#polling.again())}
       </div>

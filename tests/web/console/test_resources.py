@@ -40,11 +40,9 @@ def test_the_error_of_a_weak_password_is_shown_at_its_field(inside: Client) -> N
 
 def test_the_last_administrator_cannot_be_removed(inside: Client) -> None:
     page = sent(inside, "/console/users/edit?name=admin", active="on", version="1")
-    assert "Nothing was removed.</strong> User admin: no active administrator would be left." in page
-    assert (
-        "no active administrator would be left"
-        in inside.get("/console/users/remove?name=admin").content.decode()
-    )
+    assert "no active administrator would be left" in page
+    asked = inside.get("/console/users/remove?name=admin").content.decode()
+    assert "Nothing was removed.</strong> no active administrator would be left" in asked
     assert User.objects.get(username="admin").is_superuser
 
 
