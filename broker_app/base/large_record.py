@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Self
 
 
@@ -19,3 +20,8 @@ class LargeRecord(bytes):
 def large_body(record: bytes) -> bytes:
     """The body of a record that ends where its body begins: that of a LargeRecord, or none."""
     return record.body if isinstance(record, LargeRecord) else b""
+
+
+def bytes_of(records: Iterable[bytes]) -> int:
+    """The bytes of records with their bodies. Most are whole, and cost no call each."""
+    return sum([len(one) + len(one.body) if type(one) is LargeRecord else len(one) for one in records])

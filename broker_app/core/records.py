@@ -416,12 +416,6 @@ def head_of(record: bytes) -> bytes:
     return bytes(record[: block_at(record, 0, record[FLAGS_AT]) + unpack_published(record)[6]])
 
 
-def size_of(record: bytes) -> int:
-    """The bytes of a PUBLISHED record with its body, which a LargeRecord does not contain."""
-    size: int = unpack_published(record)[0]
-    return size
-
-
 def address_of(records: bytes, start: int, flags: int) -> str:
     """The address that the message of a PUBLISHED record was sent to, if that is another than its queue; else
     empty."""

@@ -14,11 +14,12 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from broker_app.base.internal_errors import internal_errors
+from broker_app.base.large_record import bytes_of
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
-from broker_app.core.records import head_of, size_of
+from broker_app.core.records import head_of
 from broker_app.engine.engine import Backpressure, Engine
 from broker_app.engine.leases import SEPARATOR, Leases
 from broker_app.engine.record_reader import NotLoaded
@@ -335,7 +336,7 @@ class EngineClient(InnerReceiver):
 def _size(command: _Command) -> int:
     """About the bytes that a command holds in memory."""
     if isinstance(command, c.Transfer):
-        return sum(100 + (size_of(chosen.record) if chosen.record else 0) for chosen in command.chosen)
+        return 100 * len(command.chosen) + bytes_of(one.record for one in command.chosen if one.record)
     if isinstance(command, c.Insert):
         return sum(200 + len(body) for _, _, body in command.entries)
     if isinstance(command, c.PublishBulk):

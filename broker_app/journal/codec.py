@@ -42,8 +42,9 @@ _BODY = struct.Struct("<BB6xQQQQII")
 _CHECKSUM_OFFSET, _SEGMENT_ID_OFFSET = 8, 20
 FRAME_HEADER_BYTES = _PREFIX.size + _BODY.size
 MAX_FRAME_BYTES = 2**32 - 1
-#: bytes whose checksum is calculated at once: meanwhile no other thread runs, nor the event loop
-_AT_ONCE_BYTES = 64 * 1024
+#: bytes whose checksum is calculated at once, in 60 µs: meanwhile no other thread runs, nor the event loop.
+#: More are cut, which copies them
+_AT_ONCE_BYTES = 1024 * 1024
 #: bytes of a part that is not joined with others in a large frame
 _LARGE_BYTES = 1024 * 1024
 

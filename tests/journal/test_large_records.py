@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.base.large_record import LargeRecord
+from broker_app.base.large_record import LargeRecord, bytes_of
 from broker_app.core import records
 from broker_app.core.message import Envelope, Message
 from broker_app.core.record_reader import Reader
@@ -52,7 +52,7 @@ def test_the_body_of_a_large_record_is_read_apart(life: Life, block: bytes) -> N
     assert (message.body, message.envelope.block) == (BODY, block)
     assert message.envelope.address == "/topic/t" and message.explicit_id == b"0" * records.ID_SIZE
     assert reader.head(large, 1).body == reader.head(whole, 1).body == b""
-    assert records.size_of(large) == len(whole)
+    assert bytes_of((large, whole)) == 2 * len(whole)
 
 
 def test_a_large_record_among_others_of_its_batch_is_whole(life: Life) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heapify
 
+from broker_app.base.large_record import bytes_of
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.message import (
@@ -192,7 +193,7 @@ class MessageStore:
         del lane.loading[:]
         self._add_read_back(queue, lane, messages)
         usage = queue.limit_usage
-        lane.average_bytes = sum(map(records.size_of, command.records)) // len(command.records)
+        lane.average_bytes = bytes_of(command.records) // len(command.records)
         if usage is not None and usage.removes:
             self.over_limit[queue] = None
         self.mark_dirty(queue)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+from broker_app.base.large_record import bytes_of
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.message import (
@@ -100,7 +101,7 @@ class Scheduler:
             if schedule.loading.pop(position, 0)
         ]
         if command.records:
-            schedule.average_body_bytes = sum(map(records.size_of, command.records)) // len(command.records)
+            schedule.average_body_bytes = bytes_of(command.records) // len(command.records)
         self.end(command.address, [message.position for message in taken], records.DUE)
         self._set_alarm(schedule)
         return taken

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from broker_app.base.large_record import bytes_of
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import header_block, records
@@ -215,7 +216,7 @@ class Histories:
             self.follow(subscription, message)
         if replay.tail is not None:
             self.finish_replay(subscription)
-        replay.average_bytes = sum(map(records.size_of, command.records)) // max(1, len(command.records))
+        replay.average_bytes = bytes_of(command.records) // max(1, len(command.records))
 
     @staticmethod
     def _read_later(replay: Replay, page: list[Page], command: c.Loaded) -> list[Page]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from broker_app.base.large_record import bytes_of
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.message import Message
 from broker_app.core.record_reader import Reader
 from broker_app.core.storage import dead_letter_headers, transfers
@@ -100,7 +100,7 @@ class TransferJob(JobRunner):
                 entry.target = self._target_of(message)
                 if job.op == plan.RETRY:
                     entry.lost = dead_letter_headers.divide(message.envelope.block)[1].decode()
-                size += records.size_of(entry.record)
+                size += bytes_of((entry.record,))
         return batch
 
     def _target_of(self, message: Message) -> str:
