@@ -144,7 +144,7 @@ def assert_no_violations(
 
 
 def assert_looks(page: Page, every: bool) -> None:
-    """What a page shows is accessible and fits at both widths: with `every`, its colours in both themes, or
+    """Checks that a page is accessible and fits at both widths: with `every`, its colours in both themes, or
     else in one of them, by chance."""
     theme, other = random.sample(THEMES, 2)
     page.emulate_media(color_scheme=theme)

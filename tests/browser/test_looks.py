@@ -1,4 +1,4 @@
-"""What checks the looks of pages finds what is wrong with them."""
+"""The check of the looks of pages finds what is wrong with them."""
 
 import pytest
 from playwright.sync_api import Browser, Page

@@ -34,7 +34,7 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
 
 
 def takes_events(name: str) -> bool:
-    """Whether `Event` of a module is the one of the event log."""
+    """Returns whether `Event` of a module is the one of the event log."""
     imports = ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
     return any(
         isinstance(one, ast.ImportFrom)

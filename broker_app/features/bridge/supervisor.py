@@ -166,7 +166,7 @@ class Supervisor:
         return None if pipe is None else pipe.remote
 
     def _begin(self, remote: Remote) -> None:
-        timeline = Timeline(_now_ms, self._teller(remote.name))
+        timeline = Timeline(_now_ms, self._reporter(remote.name))
         pipe = self._pipes[remote.name] = Pipe(remote, self._sender, self._engine, timeline)
         pipe.start()
 
@@ -175,11 +175,11 @@ class Supervisor:
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
-    def _teller(self, name: str) -> Callable[[TimelineEvent], None]:
-        def tell(event: TimelineEvent) -> None:
+    def _reporter(self, name: str) -> Callable[[TimelineEvent], None]:
+        def report(event: TimelineEvent) -> None:
             self.listeners(name, event)
 
-        return tell
+        return report
 
 
 def _forwarded(address: str) -> Forwarded | None:
