@@ -54,6 +54,23 @@ async def connect(small: SmallNode) -> AsyncIterator[Connect]:
         await client.close()
 
 
+async def test_while_a_member_takes_over_new_clients_are_sent_to_the_others(
+    small: SmallNode, connect: Connect, ops: httpx.AsyncClient
+) -> None:
+    old, _ = await connect()
+    small.node.state.taking_over = lambda: "takes over the messages of b2 now, for 10 s at most"
+    small.node.state.other_addresses = lambda: ["stomp://192.0.2.3:61613"]
+    _, refused = await connect()
+    assert refused.startswith(b"ERROR\n"), refused
+    assert b"taking-over" in refused and b"connect to stomp://192.0.2.3:61613" in refused
+    assert await refused_json(small) == ("taking-over", 1013)
+    assert await code_of(await ops.get("/health/ready")) == (503, "taking-over")
+    assert b"RECEIPT" in await old.ask(b"SEND\ndestination:/queue/a\nreceipt:1\n\ngoes on\0")
+    small.node.state.taking_over = str
+    _, accepted = await connect()
+    assert accepted.startswith(b"CONNECTED\n"), accepted
+
+
 async def json_client(small: SmallNode) -> JsonClient:
     return await JsonClient(small.node, identity=Identity("anna")).open()  # type: ignore[arg-type]
 
