@@ -56,6 +56,13 @@ def test_others_reach_a_broker_at_the_port_that_is_advertised_and_itself_is_left
     assert settings.others(broker, 7676) == ("127.0.0.1:5002",)
 
 
+def test_members_of_an_enhanced_cluster_have_no_list_of_others() -> None:
+    broker = member(
+        cluster="b2.example", cluster_host="b1.example", cluster_id="shop", journal="file:/journals"
+    )
+    assert settings.others(broker, 7676) == ()
+
+
 def test_all_names_of_loopback_are_one_machine() -> None:
     broker = member(cluster="localhost,127.0.0.1:7677,localhost:7677,:7678,127.0.0.1:7676")
     assert settings.others(broker, 7676) == ("127.0.0.1:7677", "127.0.0.1:7678")

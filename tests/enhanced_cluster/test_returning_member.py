@@ -24,8 +24,10 @@ pytestmark = pytest.mark.process
 async def test_a_member_whose_journal_is_taken_over_while_it_starts_begins_with_the_next_one(
     tmp_path: Path,
 ) -> None:
-    with redis_server() as server, running(Members(tmp_path, server.url, 1)) as members:
+    brokers = ("--cluster", "127.0.0.1:1,127.0.0.1:2")
+    with redis_server() as server, running(Members(tmp_path, server.url, 1, *brokers)) as members:
         (b1,) = members
+        assert "the list of brokers 127.0.0.1:1,127.0.0.1:2 (cluster) is ignored" in b1.log
         b1.kill()
         store = store_at(server.url, "shop.b1")
         registry = Registry(store_at(server.url, registry_name("shop")))

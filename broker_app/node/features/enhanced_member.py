@@ -58,6 +58,12 @@ class EnhancedMember:
         handlers: Callable[[], tuple[int, int]],
     ) -> None:
         assert config.cluster_id is not None and config.journal is not None
+        if config.cluster:
+            log.warning(
+                "the list of brokers %s (cluster) is ignored: members of an enhanced cluster find each other "
+                "in the store of their journals; leave it out",
+                ",".join(config.cluster),
+            )
         self._state = state
         self._clients = clients
         self._handlers = handlers

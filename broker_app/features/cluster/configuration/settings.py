@@ -109,10 +109,11 @@ def _central_values(url: str) -> Iterable[CentralValue]:
 
 
 def _named(config: Config) -> list[str]:
-    """The list of brokers, those of the network connector, and the keeper, which may be missing in it."""
+    """The list of brokers, those of the network connector, and the keeper, which may be missing in it. The
+    list is ignored in an enhanced cluster, as by GlassFish MQ: members find each other in their store."""
     connected = discovery_uris.network_connector(config.network_connector).brokers
     return [
-        *config.cluster,
+        *(config.cluster if config.cluster_id is None else ()),
         *connected,
         *([config.cluster_keeper] if config.cluster_keeper is not None else []),
     ]
