@@ -642,6 +642,11 @@ class Queue:
         return self.named is not None or self.address.startswith(("/topic/", "/temp-topic/"))
 
     @property
+    def topic_address(self) -> str:
+        """The address of the topic, or the filter of topics, whose messages wait here."""
+        return self.address if self.named is None else self.named.terms.filter
+
+    @property
     def counts(self) -> bool:
         """True if the bytes of unsettled deliveries are counted."""
         return self.limit_usage is not None or self.account is not None

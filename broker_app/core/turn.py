@@ -28,6 +28,8 @@ from broker_app.core.outcome import (
 from broker_app.core.policy import Policies
 from broker_app.core.topics.topic import Topics
 
+_SYSTEM_TOPICS = f"/topic/{SYSTEM}"
+
 # Messages outside the journal take their positions from here up, so that ids stay unique.
 UNRECORDED = 1 << 47
 
@@ -116,6 +118,12 @@ class Turn:
             self.stop(peer)
         peer.refusals.append((receipt, error))
         self.schedule_flush(peer)
+
+    def count_deliveries_of_topic(self, address: str, number: int) -> None:
+        """Count deliveries of a topic, or of a filter of topics; those of system topics do not count."""
+        if not address.startswith(_SYSTEM_TOPICS):
+            self.counters["delivered"] += number
+            self.counters["delivered_of_topics"] += number
 
     def detail_of(self, peer: Peer, error: Exception) -> str:
         """The reason why one part of a command is refused; notes an internal error."""

@@ -51,9 +51,9 @@ class NodeTotals:
         self.of_topics = (0, 0)
         #: messages of queues, and of subscriptions of topics, that were acknowledged; as of the last sample
         self.acked, self.acked_of_topics = 0, 0
-        #: messages of `$mom` topics: by topic, all, and their deliveries
+        #: messages of `$mom` topics, by topic and all; the core does not count their deliveries
         self._own: dict[str, int] = {}
-        self._own_published = self._own_delivered = 0
+        self._own_published = 0
         self.backlog = Backlog()
         self.sums = BacklogTotals()
         self._died = 0
@@ -83,14 +83,13 @@ class NodeTotals:
         if p95_s is not None and not p95_s <= self._longest_wait_s:  # which may be no number
             self._longest_wait_s = p95_s
 
-    def note_own_topic(self, name: str, published: int, subscriptions: int) -> None:
+    def note_own_topic(self, name: str, published: int) -> None:
         """Leave messages of a system topic out of the totals."""
         known = self._own.get(name, 0)
         new = published - known if published >= known else published  # it may be counted from zero again
         if new:
             self._own[name] = published
             self._own_published += new
-            self._own_delivered += new * subscriptions
 
     def add_up(self) -> Iterator[None]:
         """Add up the backlog in turns: messages may be moved at each step of the iterator."""
@@ -100,11 +99,11 @@ class NodeTotals:
         """End a sample: add a row to the history."""
         counters, before = self._broker.turn.counters, self.totals
         published = max(before[0], counters["published"] - self._own_published)
-        delivered = max(before[1], counters["delivered"] - self._own_delivered)
+        delivered = max(before[1], counters["delivered"])
         self.totals = published, delivered
         self.of_topics = (
             max(self.of_topics[0], counters["published_to_topics"] - self._own_published),
-            max(self.of_topics[1], counters["delivered_of_topics"] - self._own_delivered),
+            max(self.of_topics[1], counters["delivered_of_topics"]),
         )
         self.moved = published - before[0], delivered - before[1]
         gauges = self.sums.backlog, self.sums.unsettled, self.sums.dead, connections

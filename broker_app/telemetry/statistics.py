@@ -117,7 +117,7 @@ class Statistics:
         yield from self._node_totals.add_up()
         for name, published in list(self._broker.publisher.topic_published.items()):
             if is_reserved(name):
-                self._node_totals.note_own_topic(name, published, self._subscriptions(name)[0])
+                self._node_totals.note_own_topic(name, published)
             else:
                 self._topic_moved(name, published)
         self._node_totals.end(self._second, self._time, connections)

@@ -60,6 +60,17 @@ class Heard:
         return json.dumps(self.found)
 
 
+async def test_what_is_delivered_of_system_topics_is_no_delivery_of_the_node(node: SmallNode) -> None:
+    async with node.stomp("root") as root, root.subscribe("/topic/$mom.>") as messages:
+        heard = Heard(messages)
+        await put(node, "orders")
+        async with root.subscribe("/queue/orders") as orders:
+            await (await orders.get(timeout_s=patient(10))).ack()
+        await heard.until("$mom.stats", "orders")
+    counters = node.node.broker.turn.counters
+    assert (counters["delivered"], counters["delivered_of_topics"]) == (1, 0), str(heard)
+
+
 async def put(node: SmallNode, queue: str) -> None:
     async with node.stomp("root") as root:
         await root.send(f"/queue/{queue}", "1")

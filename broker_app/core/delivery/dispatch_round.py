@@ -396,10 +396,11 @@ class DispatchRound:
         queue.counters.acked += self._settled
         queue.unsettled += self._delivered - self._settled
         queue.counters.delivered += self._delivered
-        turn.counters["delivered"] += self._delivered
         turn.counters["redelivered"] += self._redelivered
         if queue.is_of_topic:
-            turn.counters["delivered_of_topics"] += self._delivered
+            turn.count_deliveries_of_topic(queue.topic_address, self._delivered)
+        else:
+            turn.counters["delivered"] += self._delivered
 
 
 def _rank(selector_group: SelectorGroup) -> int:

@@ -155,10 +155,10 @@ class Dispatcher:
         if tag and not subscription.probe_tag:
             subscription.probe_tag, subscription.probe_ms = tag, now_ms
         queue.counters.delivered += delivered_directly
-        counters = self._turn.counters
-        counters["delivered"] += delivered_directly
         if queue.is_of_topic:
-            counters["delivered_of_topics"] += delivered_directly
+            self._turn.count_deliveries_of_topic(queue.topic_address, delivered_directly)
+        else:
+            self._turn.counters["delivered"] += delivered_directly
 
     def _begin_attempt(self, queue: Queue, message: Message, consumer: Subscription) -> bool:
         """Record one more delivery attempt, which counts also if the broker stops before it is settled; True

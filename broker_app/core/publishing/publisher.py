@@ -221,15 +221,16 @@ class Publisher:
 
     def _fan_out(self, groups: list[FanoutGroup], message: Message) -> None:
         """Add a message to the fan-outs of this batch."""
-        counters = self._turn.counters
+        delivered = 0
         for group in groups:
             fanout = group.fanout
             if fanout is None:
                 fanout = group.open()
                 self._turn.out.fanouts.append(fanout)
             fanout.messages.append(message)
-            counters["delivered"] += len(fanout.members)
-            counters["delivered_of_topics"] += len(fanout.members)
+            delivered += len(fanout.members)
+        if delivered:
+            self._turn.count_deliveries_of_topic(message.envelope.address, delivered)
 
     def publish_remote(self, command: c.PublishRemote) -> c.PublishRemote | None:
         """Publish messages of another broker to the subscribers of this one that have no name: the others

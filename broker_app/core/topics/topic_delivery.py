@@ -91,8 +91,7 @@ class TopicDelivery:
         for fanout in self._turn.out.fanouts:
             if fanout.group is subscription.fanout_group and fanout.leave(subscription):
                 missed += fanout.messages
-        self._turn.counters["delivered"] -= len(missed)
-        self._turn.counters["delivered_of_topics"] -= len(missed)
+        self._turn.count_deliveries_of_topic(subscription.address, -len(missed))
         subscription.delivered_directly -= len(missed)
         return missed
 
