@@ -54,7 +54,6 @@ class Administration:
         """Apply other policies, and other limits where there are any."""
         if command.limits is not None:
             self._turn.limits = command.limits
-            self._admission.limits_changed()
             self._resource_alarms.limits_changed()
         self._turn.policies = command.policies
         self._destination_limits.policies_changed()

@@ -79,7 +79,7 @@ class Broker:
     ) -> None:
         topics, offsets = Topics(), dict[str, Offset]()
         turn = self.turn = Turn(tag=tag, limits=limits, policies=policies, topics=topics)
-        self.unsettled = UnsettledDeliveries(turn.limits)
+        self.unsettled = UnsettledDeliveries(turn)
         self.accounts = Accounts()
         half_open = HalfOpenConnections(turn, self._end_all)
         destinations = self.destinations = Destinations(turn, topics, offsets)
@@ -252,13 +252,13 @@ class Broker:
         Queues deliver after all commands, or when the batch ends with this call (`is_last`).
         """
         # Conditions are here, not in the methods they guard: most turns are short, and a call costs more.
-        turn, store, admission, alarms = self.turn, self.store, self.admission, self.resource_alarms
+        turn, store = self.turn, self.store
         out = turn.begin(now_us, onto, deadline)
         backlog = self.backlog
         if (
-            alarms.checked_each_turn or store.memory_bytes > turn.limits.memory_bytes
+            self.resource_alarms.checked_each_turn or store.memory_bytes > turn.limits.memory_bytes
         ) and not backlog.in_steps:
-            alarms.check()
+            self.resource_alarms.check()
         left = backlog.waiting
         if left:
             backlog.add(run)
@@ -282,25 +282,15 @@ class Broker:
             return out
         delivers = is_last or not left
         if delivers:
-            if turn.now_ms >= self.next_deadline_ms:
-                self.sweeper.run_due()
+            if turn.now_ms >= turn.next_call_ms:
+                self._run_due()
             if left or len(run) > _COMMANDS:
                 deadline.begin()  # deliveries have their time whatever the commands have taken
             self.dispatcher.run()
-        if self.histories.outrun:
-            self.subscriptions.end_outrun()
-        if self.histories.replays:
-            self.histories.advance_replays()
-        if delivers and (store.over_limit or admission.blocked_queues or admission.blocked_by_alarm):
-            admission.admit_blocked()
-        if self._paced.next_ms:
-            self._paced.review()
-        if admission.blocked.changed:
-            out.throttles += admission.blocked.turns()
+        if turn.follows_up:
+            self._follow_up(delivers)
         if store.acknowledging:
             store.record_acks()
-        if self.forwarding.changed_offsets:
-            self.forwarding.record_offsets()
         if out.fanouts:
             out.close_fanouts()
         if out.forwarded:
@@ -309,15 +299,39 @@ class Broker:
         turn.next_position = out.first_position + out.count
         return out
 
-    @property
-    def next_deadline_ms(self) -> int:
-        """The time when `decide` has to be called even without commands."""
-        sweep = self.sweeper.sweep_ms
-        return min(
-            self.unsettled.leases.alarms.next_ms or sweep,
-            self.scheduler.alarms.next_ms or sweep,
-            self._paced.next_ms or sweep,
-            sweep,
+    def _run_due(self) -> None:
+        """Do what is due at this time, and find out when something is due next."""
+        self.sweeper.run_due()
+        sweep_ms = self.sweeper.sweep_ms
+        self.turn.next_call_ms = min(
+            self.unsettled.leases.alarms.next_ms or sweep_ms,
+            self.scheduler.alarms.next_ms or sweep_ms,
+            sweep_ms,
+        )
+
+    def _follow_up(self, delivers: bool) -> None:
+        """Do what few turns have left at their end: `Turn.follows_up`, which stays set where the next turn
+        has to look again."""
+        admission, histories = self.admission, self.histories
+        if histories.outrun:
+            self.subscriptions.end_outrun()
+        if histories.replays:
+            histories.advance_replays()
+        if delivers and (self.store.over_limit or admission.blocked_queues or admission.blocked_by_alarm):
+            admission.admit_blocked()
+        if self._paced.next_ms:
+            self._paced.review()
+        if admission.blocked.changed:
+            self.turn.out.throttles += admission.blocked.turns()
+        if self.forwarding.changed_offsets:
+            self.forwarding.record_offsets()
+        self.turn.follows_up = bool(
+            histories.outrun
+            or histories.replays
+            or self.store.over_limit
+            or admission.blocked_queues
+            or admission.blocked_by_alarm
+            or self._paced.next_ms
         )
 
     def _catch_up(self) -> None:
@@ -395,6 +409,7 @@ class Broker:
             self.resource_alarms,
         ):
             owner.shift_time_limits(command.by_ms)
+        self.turn.next_call_ms = 0  # all that is due has another time now
 
 
 def _is_ignored(command: c.Command) -> bool:

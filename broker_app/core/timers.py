@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
@@ -15,12 +15,14 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Alarms(Generic[_Key]):
-    """One time for each key. A later `set` for the same key replaces the earlier one."""
+    """One time for each key. A later `set` for the same key replaces the earlier one. `call_at` is called
+    with the time of each alarm that is due before all others (`Turn.call_at`)."""
 
     #: cleared alarms that may stay in the heap, in addition to as many as there are alarms
     MAX_ENDED = 1_000
 
-    def __init__(self) -> None:
+    def __init__(self, call_at: Callable[[int], None]) -> None:
+        self._call_at = call_at
         self._heap: list[tuple[int, int, _Key]] = []
         self._at: dict[_Key, int] = {}
         self._count = 0
@@ -35,7 +37,10 @@ class Alarms(Generic[_Key]):
         if len(self._heap) > 2 * len(self._at) + self.MAX_ENDED:
             self._heap = [entry for entry in self._heap if self._at.get(entry[2]) == entry[0]]
             heapify(self._heap)
-        self.next_ms = self._heap[0][0]
+        first_ms = self._heap[0][0]
+        if first_ms != self.next_ms:
+            self.next_ms = first_ms
+            self._call_at(first_ms)
 
     def clear(self, key: _Key) -> None:
         """Clear the alarm of `key`, if there is one."""
@@ -67,8 +72,8 @@ class Alarms(Generic[_Key]):
 class Leases:
     """The leases of unsettled deliveries: when they are returned by themselves."""
 
-    def __init__(self) -> None:
-        self.alarms: Alarms[tuple[Peer, int]] = Alarms()
+    def __init__(self, call_at: Callable[[int], None]) -> None:
+        self.alarms: Alarms[tuple[Peer, int]] = Alarms(call_at)
 
     def begin(self, peer: Peer, tag: int, until_ms: int) -> None:
         """Begin a lease, or replace the one that the delivery has."""

@@ -67,6 +67,11 @@ class Turn:
         self.out = Outcome(1, 0)
         self._topics = topics
         self.on_stop: list[Callable[[Peer], None]] = []
+        #: the time when `Broker.decide` has to be called even without commands
+        self.next_call_ms = 0
+        #: whether `Broker` has to do more at the end of this turn than to deliver and to record
+        #: acknowledgements; set by each component that has something left for it
+        self.follows_up = False
 
     def begin(self, now_us: int, onto: Outcome | None, deadline: Deadline) -> Outcome:
         """Begin a turn at the time `now_us`; returns its outcome, which is `onto` when that is not committed
@@ -75,6 +80,11 @@ class Turn:
         self.deadline = deadline
         self.now_ms = now_us // 1000
         return self.out
+
+    def call_at(self, at_ms: int) -> None:
+        """Have `Broker.decide` called at a time, or earlier."""
+        if at_ms < self.next_call_ms:
+            self.next_call_ms = at_ms
 
     def forget(self, peer: Peer) -> None:
         """Mark a peer as disconnected; it no longer counts as stopped."""

@@ -402,7 +402,7 @@ class Engine:
             self._settle_idle()
         elif outcome.touched:
             self._busy_poll.start()
-        self._clock.ring_at(self.broker.next_deadline_ms, self._ring)
+        self._clock.ring_at(self.broker.turn.next_call_ms, self._ring)
         if self._held is None:
             self._snapshots.check()
 

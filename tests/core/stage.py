@@ -145,6 +145,7 @@ class Stage:
         outcome = self.broker.decide(run, self.now_us, None, self.deadline, is_last=False)
         while self.broker.is_behind:
             outcome = self.broker.decide((), self.now_us, outcome, self.deadline, is_last=False)
+        self._check_follow_up()
         self._commit(outcome)
         self._let_out(outcome)
         if self.loading:
@@ -154,6 +155,14 @@ class Stage:
                 self._recorded[origin] = origin.question
                 self.decide(c.RemoteRecorded(origin, origin.question))
         return outcome
+
+    def _check_follow_up(self) -> None:
+        """Nothing that the end of a turn is for has been forgotten, or would be in the next turn."""
+        broker = self.broker
+        admission, histories = broker.admission, broker.histories
+        assert not (admission.blocked.changed or broker.forwarding.changed_offsets or histories.outrun)
+        waits = histories.replays or admission.blocked_queues or admission.blocked_by_alarm
+        assert broker.turn.follows_up == bool(waits or admission.paced.queues or broker.store.over_limit)
 
     def pass_time(self, ms: int) -> None:
         self.now_us += ms * 1000

@@ -293,11 +293,29 @@ class TestIdleQueues:
 
 def test_the_broker_asks_to_be_called_for_its_next_sweep_or_lease(stage: Stage) -> None:
     stage.decide()
-    assert stage.broker.next_deadline_ms == stage.now_ms + 1_000
+    assert stage.broker.turn.next_call_ms == stage.now_ms + 1_000
     consumer = stage.client()
     consumer.subscribe("/queue/a", lease_ms=300)
     fill(stage, b"1")
-    assert stage.broker.next_deadline_ms == stage.now_ms + 300
+    assert stage.broker.turn.next_call_ms == stage.now_ms + 300
+
+
+def test_the_broker_asks_to_be_called_for_a_lease_after_the_clock_was_set_back(stage: Stage) -> None:
+    consumer = stage.client()
+    consumer.subscribe("/queue/a", lease_ms=300)
+    fill(stage, b"1")
+    stage.now_us -= 3_600_000_000
+    stage.decide(c.ClockStepped(-3_600_000))
+    assert stage.broker.turn.next_call_ms == stage.now_ms + 300
+
+
+def test_a_turn_of_ordinary_messages_leaves_nothing_for_its_end(stage: Stage) -> None:
+    consumer = stage.client()
+    consumer.subscribe("/queue/a")
+    fill(stage, b"1")
+    assert consumer.take() == [b"1"]
+    consumer.settle(1)
+    assert not stage.broker.turn.follows_up
 
 
 def test_a_credit_that_grows_lets_more_through_and_one_that_shrinks_lets_less(stage: Stage) -> None:

@@ -307,7 +307,7 @@ class Deliveries:
         if message.expires_ms:
             queue.expiring = True
         if queue.limit_usage is not None and queue.limit_usage.removes:
-            self._store.over_limit[queue] = None
+            self._store.trim_later(queue)
         if queue.forwarded:
             self._turn.out.forwarded[queue.address] = None
         if queue.address in self._store.taps:

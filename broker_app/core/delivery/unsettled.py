@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from broker_app.core.delivery.consumer_tags import ConsumerTags
 from broker_app.core.delivery.delayed_redelivery import DelayedRedelivery
-from broker_app.core.limits import Limits
 from broker_app.core.message import Message
 from broker_app.core.model import Delivery, Peer, Queue, Subscription
 from broker_app.core.storage.lane import is_pageable
 from broker_app.core.timers import Leases
+from broker_app.core.turn import Turn
 
 #: bytes of a body from which on it is not kept for an unsettled delivery
 LARGE_BODY: Final = 64 * 1024
@@ -29,8 +29,9 @@ class Holding(NamedTuple):
 class UnsettledDeliveries:
     """All deliveries that consumers hold, or that wait for another attempt (`delayed`)."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.leases = Leases()
+    def __init__(self, turn: Turn) -> None:
+        limits = turn.limits
+        self.leases = Leases(turn.call_at)
         self.delayed = DelayedRedelivery(limits.delayed_redeliveries, limits.memory_bytes // 4)
         #: peers that may hold deliveries
         self.peers: dict[Peer, None] = {self.delayed.peer: None}

@@ -60,9 +60,9 @@ class Admission:
         self._resource_alarms = resource_alarms
         paced: set[Peer] = set()
         #: the bytes of blocked messages
-        self.blocked = BlockedProducers(turn.limits, paced)
+        self.blocked = BlockedProducers(turn, paced)
         #: producers that wait for consumers at full speed
-        self.paced = PacedProducers(turn, paced, self.blocked.changed.add)
+        self.paced = PacedProducers(turn, paced, self.blocked.check_later)
         #: queues with blocked messages
         self.blocked_queues: dict[Queue, None] = {}
         #: messages that a resource alarm blocks
@@ -301,10 +301,6 @@ class Admission:
             for entry in waiting:
                 entry.until_ms += by_ms
 
-    def limits_changed(self) -> None:
-        """Apply other limits of the broker."""
-        self.blocked.limits = self._turn.limits
-
     def subscription_changed(self, subscription: Subscription) -> None:
         """Check again whether a producer is throttled: consumers that acknowledge never are."""
         self.blocked.recheck(subscription.peer)
@@ -427,7 +423,7 @@ class Admission:
             self._destination_limits.recount(queue)
         self._destination_limits.watch_consumers(queue)
         if queue.limit_usage is not None and queue.limit_usage.removes:
-            self._store.over_limit[queue] = None
+            self._store.trim_later(queue)
         if queue in self.blocked_queues:
             self._admit_to(queue)  # before later messages
 

@@ -138,7 +138,7 @@ class DestinationLimits:
         for address in self._cluster_usage.grown:
             queue = self._destinations.queues.get(address)
             if queue is not None:
-                self._store.over_limit[queue] = None
+                self._store.trim_later(queue)
         self._cluster_usage.grown.clear()
 
     def check_room(self, queue: Queue, messages: int, bytes_: int) -> None:
@@ -235,7 +235,7 @@ class DestinationLimits:
             if lane is None:
                 break  # all are unsettled
             if not self._remove_first(queue, usage, lane):
-                self._store.over_limit[queue] = None  # once its body was read
+                self._store.trim_later(queue)  # once its body was read
                 break
             moved = True
         return moved

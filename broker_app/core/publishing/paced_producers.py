@@ -64,7 +64,7 @@ class PacedProducers:
         self._turn = turn
         self._paced = paced
         self._changed = changed
-        #: queues whose producers wait; to be read by others, who look at each turn whether there are any
+        #: queues whose producers wait
         self.queues: dict[Queue, Pace] = {}
         #: when the next producer has waited long enough, 0 when none waits
         self.next_ms = 0
@@ -115,3 +115,5 @@ class PacedProducers:
 
     def _note_next(self) -> None:
         self.next_ms = ceil(min((pace.until_ms for pace in self.queues.values()), default=0))
+        if self.next_ms:
+            self._turn.call_at(self.next_ms)

@@ -176,7 +176,7 @@ class InboundForwarding:
         if stored:
             offset.position, offset.time_ms = reached, self._turn.now_ms
             offset.count += stored
-            self.changed_offsets[offset] = None
+            self._record_later(offset)
             self._turn.counters["published"] += stored
 
     def _note_repeat(self, position: int) -> None:
@@ -236,7 +236,7 @@ class InboundForwarding:
     def reassign_offset(self, command: c.ReassignOffset, offset: Offset) -> None:
         """Make another user the owner of an offset."""
         offset.owner = command.owner
-        self.changed_offsets[offset] = None
+        self._record_later(offset)
         self._turn.accept(command.peer, command.receipt)
 
     def check_unused(self, command: c.DeleteOffset | c.ReassignOffset) -> Offset:
@@ -254,6 +254,10 @@ class InboundForwarding:
                 "its bridge there, or end its connection here, before its replication offset is changed",
             )
         return offset
+
+    def _record_later(self, offset: Offset) -> None:
+        self.changed_offsets[offset] = None
+        self._turn.follows_up = True
 
     def record_offsets(self) -> None:
         """Record the offset of each flow that has received messages in this turn."""

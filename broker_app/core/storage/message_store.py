@@ -88,7 +88,7 @@ class MessageStore:
                 return message
             usage.bytes += len(body)
             if usage.removes:
-                self.over_limit[queue] = None
+                self.trim_later(queue)
         queue.counters.published += 1
         if queue.address in self.taps:
             self.taps.note(queue.address, message)
@@ -166,6 +166,11 @@ class MessageStore:
             queue.dirty = True
             self.dirty.append(queue)
 
+    def trim_later(self, queue: Queue) -> None:
+        """Have a queue trimmed at the end of this turn, which may hold more than its limits allow."""
+        self.over_limit[queue] = None
+        self._turn.follows_up = True
+
     def fetch(self, queue: Queue, lane: Lane) -> None:
         """Request the next run of bodies when few are in memory."""
         limits = self._turn.limits
@@ -195,7 +200,7 @@ class MessageStore:
         usage = queue.limit_usage
         lane.average_bytes = bytes_of(command.records) // len(command.records)
         if usage is not None and usage.removes:
-            self.over_limit[queue] = None
+            self.trim_later(queue)
         self.mark_dirty(queue)
 
     def _add_read_back(self, queue: Queue, lane: Lane, messages: list[Message]) -> None:

@@ -36,7 +36,7 @@ class Scheduler:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self.schedules: dict[str, Schedule] = {}
-        self.alarms: Alarms[str] = Alarms()
+        self.alarms: Alarms[str] = Alarms(turn.call_at)
 
     def delay(
         self,

@@ -114,7 +114,7 @@ class Histories:
         for subscription in list(self.replays.values()):
             replay = subscription.replay
             if replay is not None and replay.tail is None and _misses(replay, history):
-                self.outrun[subscription] = history.address
+                self._end_outrun(subscription, history)
 
     def sweep(self) -> None:
         """Trim all histories to their retention."""
@@ -154,6 +154,7 @@ class Histories:
         not_before_ms = start.number if start.kind == TIME else 0
         subscription.replay = Replay(key, destination.name, cursor, not_before_ms, ahead, self._turn.limits)
         self.replays[key] = subscription
+        self._turn.follows_up = True
 
     def _matching(self, pattern: str) -> Iterable[History]:
         exact = self.histories.get(f"/topic/{pattern}")
@@ -243,7 +244,12 @@ class Histories:
             replay.tail = None
             for history in self._matching(replay.filter):
                 if _misses(replay, history):
-                    self.outrun[subscription] = history.address
+                    self._end_outrun(subscription, history)
+
+    def _end_outrun(self, subscription: Subscription, history: History) -> None:
+        """Have a subscription ended at the end of this turn, whose history was trimmed before it was read."""
+        self.outrun[subscription] = history.address
+        self._turn.follows_up = True
 
     def _wants(self, subscription: Subscription, message: Message) -> bool:
         if 0 < message.expires_ms <= self._turn.now_ms:
