@@ -13,17 +13,17 @@ import time
 from array import array
 from pathlib import Path
 
+from broker_app.core.outcome import Outcome
 from broker_app.journal import codec
 from broker_app.journal.log.segments import SegmentJournal
-from broker_app.journal.port import Batch
 
 SIZES = (100, 1024)
 BATCHES = (1, 8, 64, 256, 1024)
 
 
-def next_batch(first: int, record: bytes, count: int) -> Batch:
+def next_batch(first: int, record: bytes, count: int) -> Outcome:
     """`count` PUBLISHED records, each in three parts as the core makes them; the batch before is freed."""
-    batch = Batch(first, time.time_ns() // 1000)
+    batch = Outcome(first, time.time_ns() // 1000)
     batch.destinations = ["/queue/bench"]
     batch.parts = [record[:32], record[32:90], record[90:]] * count
     batch.count = count

@@ -152,7 +152,7 @@ class Failure(NamedTuple):
 
 
 class Outcome:
-    """The first seven attributes are the batch of the journal; the others are sent after its commit.
+    """The first seven attributes are the `Batch` that the journal commits; the others are sent after that.
 
     `parts` are pieces of records in order, `count` the number of records; record i has the position
     `first_position + i`. `published` and `freed` are positions of bodies to keep and to free.

@@ -38,7 +38,7 @@ from broker_app.engine.read_budget import READ_BYTES, ReadBudget
 from broker_app.engine.record_reader import RecordReader, or_damage
 from broker_app.engine.snapshots import Snapshots
 from broker_app.journal.errors import Busy, JournalFailed, NoSuchPosition
-from broker_app.journal.port import Batch, Damaged, Journal, Run
+from broker_app.journal.port import Damaged, Journal, Run
 from broker_app.storage.recovery import rebuild
 
 log = logging.getLogger(__name__)
@@ -340,7 +340,7 @@ class Engine:
         written = sum(map(len, outcome.parts))
         self._snapshots.count(written)
         self._space.written(written)
-        self._journal.commit(batch_of(outcome), partial(self._committed, outcome))
+        self._journal.commit(outcome, partial(self._committed, outcome))
 
     def _committed(self, outcome: Outcome, error: BaseException | None) -> None:
         self._committing = False
@@ -537,13 +537,3 @@ def _without_gone(fetch: Fetch, error: NoSuchPosition) -> Loaded:
         return Loaded(*fetch[:2], [], fetch.purpose, [], left=fetch.positions)
     damage = or_damage(Damaged(error.position, str(error), now_us()), fetch.priority)
     return Loaded(*fetch, [damage], {error.position})
-
-
-def batch_of(outcome: Outcome) -> Batch:
-    batch = Batch(outcome.first_position, outcome.time_us)
-    batch.destinations = outcome.destinations
-    batch.parts = outcome.parts
-    batch.count = outcome.count
-    batch.published = outcome.published
-    batch.freed = outcome.freed
-    return batch

@@ -9,24 +9,21 @@ FIRST_POSITION = 1  # of an empty journal; 0 stays free to mean "nowhere"
 Done = Callable[[BaseException | None], None]
 
 
-class Batch:
-    """The records of one turn of the engine, as one atomic write.
+class Batch(Protocol):
+    """The records of one turn of the engine, as one atomic write. The journal only reads it.
 
     `parts` joined are `count` records in order (`codec` frames them); a record may span several parts.
     `published` are the positions of PUBLISHED records of this batch that must be kept until freed,
     `freed` those of PUBLISHED records, of this batch or earlier ones, that are no longer needed.
     """
 
-    __slots__ = ("count", "destinations", "first_position", "freed", "parts", "published", "time_us")
-
-    def __init__(self, first_position: int, time_us: int) -> None:
-        self.first_position = first_position
-        self.time_us = time_us
-        self.destinations: list[str] = []
-        self.parts: list[bytes] = []
-        self.count = 0
-        self.published: list[int] = []
-        self.freed: list[int] = []
+    first_position: int
+    time_us: int
+    destinations: list[str]
+    parts: list[bytes]
+    count: int
+    published: list[int]
+    freed: list[int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from broker_app.core.outcome import Outcome
 from broker_app.journal import codec
 from broker_app.journal.log.segments import SegmentJournal
-from broker_app.journal.port import Batch
 
 
 def body_of(position: int) -> bytes:
@@ -51,7 +51,7 @@ async def live(directory: Path) -> None:
     while True:
         turn += 1
         free = [each for each in wanted if each % 17][: turn % 9]
-        batch = Batch(position, turn)
+        batch = Outcome(position, turn)
         published = list(range(position, position + turn % 6 + 1))
         batch.published, batch.freed = published, free
         batch.parts = [body_of(each) for each in published]

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import pytest
 
+from broker_app.core.outcome import Outcome
 from broker_app.journal import codec
 from broker_app.journal.files import Files
 from broker_app.journal.log.segments import SegmentJournal
@@ -33,9 +34,9 @@ def published(body: bytes) -> bytes:
 
 def batch_of(
     first: int, records: Sequence[bytes], *, keep: Sequence[int] = (), free: Sequence[int] = ()
-) -> Batch:
+) -> Outcome:
     """A batch of these records; `keep` and `free` are positions."""
-    batch = Batch(first, 1_700_000_000_000_000 + first)
+    batch = Outcome(first, 1_700_000_000_000_000 + first)
     batch.destinations = ["/queue/orders", "/queue/größen"]
     batch.parts = list(records)
     batch.count = len(records)

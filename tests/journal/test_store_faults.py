@@ -12,8 +12,8 @@ from functools import partial
 
 import pytest
 
+from broker_app.core.outcome import Outcome
 from broker_app.journal.errors import JournalFailed
-from broker_app.journal.port import Batch
 from broker_app.journal.shared.shared_journal import SharedJournal, stored_batch
 from broker_app.journal.store import Fenced, Holder, Store
 from broker_app.journal.stores.postgres import PostgresStore
@@ -63,7 +63,7 @@ class Committer:
         await until(lambda: len(self.confirmed) >= goal)
 
     async def commit(self, record: bytes) -> None:
-        batch = Batch(self._position, time.time_ns() // 1000)
+        batch = Outcome(self._position, time.time_ns() // 1000)
         batch.parts, batch.count, batch.published = [record], 1, [self._position]
         self._position += 1
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -11,7 +11,6 @@ import pytest
 
 from broker_app.core.outcome import Outcome
 from broker_app.core.snapshot import take_snapshot
-from broker_app.engine.engine import batch_of
 from broker_app.features.mirror.follower import Follower
 from broker_app.journal import codec
 from broker_app.journal.shared.shared_journal import SharedJournal
@@ -44,7 +43,7 @@ class Recording(Stage):
     def _commit(self, outcome: Outcome) -> None:
         super()._commit(outcome)
         if outcome.count:
-            self._journal.commit(batch_of(outcome), lambda error: None)
+            self._journal.commit(outcome, lambda error: None)
 
 
 def test_a_standby_that_the_log_was_compacted_beyond_takes_over_and_keeps_its_lease(

@@ -14,7 +14,7 @@ from broker_app.core.outcome import Outcome
 from broker_app.core.record_reader import Reader
 from broker_app.core.recovery import live_positions
 from broker_app.journal import codec
-from broker_app.journal.port import Batch, Journal
+from broker_app.journal.port import Journal
 from pyspark_mom.offsets import Place
 from pyspark_mom.options import Options, parse
 from pyspark_mom.ranges import Range, read, split
@@ -52,11 +52,8 @@ class JournalStage(Stage):
         if not outcome.count:
             return
         self.written.append((outcome.time_us, self.journal.epoch))
-        batch = Batch(outcome.first_position, outcome.time_us)
-        batch.destinations, batch.parts, batch.count = outcome.destinations, outcome.parts, outcome.count
-        batch.published, batch.freed = outcome.published, outcome.freed
         answers: list[BaseException | None] = []
-        self.journal.commit(batch, answers.append)
+        self.journal.commit(outcome, answers.append)
         assert answers == [None]
 
     def snapshot(self) -> None:
