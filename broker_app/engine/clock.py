@@ -32,7 +32,8 @@ class EngineClock:
         #: what the steady clock showed at the last `read`
         self.steady_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        #: when `ring` is called next, 0 if it is not
+        self.rings_ms = 0
         #: called when the clock was set, with the seconds that it was set forward
         self.listeners: EventListeners[[float]] = EventListeners("the clock's listeners")
 
@@ -57,19 +58,19 @@ class EngineClock:
     def ring_at(self, deadline_ms: int, ring: Callable[[], None]) -> None:
         """Call `ring` at a time; an earlier timer stays, and is set again after it has run."""
         if self._timer is not None:
-            if self._timer_ms <= deadline_ms:
+            if self.rings_ms <= deadline_ms:
                 return
             self._timer.cancel()
         delay_s = max(0.0, deadline_ms / 1000 - self._wall() / 1_000_000)
-        self._timer_ms = deadline_ms
+        self.rings_ms = deadline_ms
         self._timer = self._loop.call_later(delay_s, self._ring, ring)
 
     def _ring(self, ring: Callable[[], None]) -> None:
-        self._timer = None
+        self._timer, self.rings_ms = None, 0
         ring()
 
     def stop(self) -> None:
         """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self.rings_ms = None, 0

@@ -290,7 +290,8 @@ class Engine:
         """Decide for one turn what has come, and what was left."""
         run, self._inbox = self._inbox, []
         size, self._inbox_bytes = self._inbox_bytes, 0
-        self._used_bytes, self._loaded_bytes = self._used_bytes + self._loaded_bytes, 0
+        if self._loaded_bytes:
+            self._used_bytes, self._loaded_bytes = self._used_bytes + self._loaded_bytes, 0
         if self._space.is_due(size):
             space = self._space.check(size)
             if space is not None:
@@ -402,7 +403,8 @@ class Engine:
             self._settle_idle()
         elif outcome.touched:
             self._busy_poll.start()
-        self._clock.ring_at(self.broker.turn.next_call_ms, self._ring)
+        if self._clock.rings_ms != self.broker.turn.next_call_ms:
+            self._clock.ring_at(self.broker.turn.next_call_ms, self._ring)
         if self._held is None:
             self._snapshots.check()
 
