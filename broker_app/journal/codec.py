@@ -24,7 +24,7 @@ and table it repeats; each record is preceded by its own position (u64).
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import groupby, pairwise
 
 import google_crc32c
@@ -166,18 +166,22 @@ def encode_frame(
     Raises ValueError if the frame would be larger than 4 GiB.
     """
     head = _BODY.pack(FORMAT, flags, segment_id, epoch, first_position, time_us, count, len(table))
-    content = (head, table, *parts)
-    pieces = _apart(content) if is_large else (b"".join(content),)
-    length = _PREFIX.size + sum(map(len, pieces))
+    if is_large:
+        pieces = _apart((head, table, *parts))
+        length = _PREFIX.size + sum(map(len, pieces))
+        return _prefix(length, reduce(lambda crc, piece: checksum(piece, crc), pieces, 0)), *pieces
+    content = b"".join((head, table, *parts))
+    return _prefix(_PREFIX.size + len(content), checksum(content)), content
+
+
+def _prefix(length: int, crc: int) -> bytes:
+    """The beginning of a frame of so many bytes."""
     if length > MAX_FRAME_BYTES:
         raise ValueError(f"batch of {length} bytes; at most {MAX_FRAME_BYTES} fit in one write")
-    crc = 0
-    for piece in pieces:
-        crc = checksum(piece, crc)
-    return _PREFIX.pack(MAGIC, length, crc), *pieces
+    return _PREFIX.pack(MAGIC, length, crc)
 
 
-def _apart(content: Iterable[bytes]) -> Iterable[bytes]:
+def _apart(content: Iterable[bytes]) -> Sequence[bytes]:
     """Large pieces one by one, the others joined between them."""
     pieces: list[bytes] = []
     for is_large, run in groupby(content, lambda piece: len(piece) >= _LARGE_BYTES):
