@@ -286,7 +286,8 @@ class Broker:
                 self._run_due()
             if left or len(run) > _COMMANDS:
                 deadline.begin()  # deliveries have their time whatever the commands have taken
-            self.dispatcher.run()
+            if store.dirty:
+                self.dispatcher.run()
         if turn.follows_up:
             self._follow_up(delivers)
         if store.acknowledging:

@@ -71,7 +71,9 @@ class Deliveries:
     def settle(self, command: c.Settle, tags: Sequence[int]) -> c.Settle | None:
         """Acknowledge deliveries. Returns the rest when there are many."""
         peer, origins = command.peer, command.origins
-        rest, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
+        rest: Sequence[int] = ()
+        if len(tags) > MOST_TAGS:
+            rest, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
         unsettled, acknowledge = peer.unsettled, self._store.acknowledge
         for tag in tags:
             subscription, message = unsettled.pop(tag)

@@ -81,9 +81,8 @@ class Dispatcher:
         available = queue.available
         now_ms = self._turn.now_ms
         touched = self._turn.out.touched
-        usage = queue.limit_usage
         delivered_directly = settled = released = held = 0
-        while available:
+        while available.first is not None:
             lane = queue.first_lane()
             if lane is None:
                 break
@@ -114,8 +113,8 @@ class Dispatcher:
                     settled += 1
                     if message.recorded:
                         self._store.acknowledge(queue, message, subscription.client)
-                    if usage is not None:
-                        usage.bytes -= len(message.body)
+                    if queue.limit_usage is not None:
+                        queue.limit_usage.bytes -= len(message.body)
                 else:
                     tag = peer.next_tag
                     peer.next_tag = tag + 1
@@ -143,13 +142,16 @@ class Dispatcher:
                 out.record(
                     records.delivered(out.destination(queue.address), lane.priority, lane.delivered_up_to)
                 )
-            self._store.fetch(queue, lane)
-            if queue.dirty or (not ready and (lane.loading or lane.paged.count)):
+            in_journal = lane.paged.count or lane.loading
+            if in_journal:
+                self._store.fetch(queue, lane)
+            if queue.dirty or (in_journal and not ready):
                 break
         self._store.release(queue, released, held)
         if not delivered_directly:
             return
-        queue.counters.acked += settled
+        if settled:
+            queue.counters.acked += settled
         queue.unsettled += delivered_directly - settled
         queue.samples.wait_ms.append(now_ms - message.time_ms)
         if tag and not subscription.probe_tag:

@@ -87,8 +87,10 @@ class Admission:
         source = self._turn.out.client(client) if client else b""
         last: Envelope | None = None
         queue: Queue | None = None
-        plain = open_topic = is_crowded = False
-        enqueue, to_topic, accept = self._store.enqueue, self._publisher.publish_to_topic, self._turn.accept
+        #: whether many copies are made of each message to the destination
+        is_crowded = False
+        plain = open_topic = False
+        enqueue, accept = self._store.enqueue, self._turn.accept
         entries, taps = iter(run), self._store.taps
         for envelope, body, receipt in entries:
             if envelope is not last:
@@ -99,16 +101,20 @@ class Admission:
                     self._pass_over(peer, entries)
                     continue
                 last = envelope
-                usual = envelope.options is None
-                plain = usual and queue is not None and queue.durable and queue.limit_usage is None
-                open_topic = usual and queue is None and not self._destination_limits.limits_topics
-                if queue is None or envelope.address in taps:
-                    is_crowded = self._is_crowded(queue, envelope.address)
+                if queue is None:
+                    plain = False
+                    open_topic = envelope.options is None and not self._destination_limits.limits_topics
+                    is_crowded = self._publisher.copies(envelope.address) > MOST_COPIES
+                else:
+                    plain = envelope.options is None and queue.durable and queue.limit_usage is None
+                    open_topic = is_crowded = False
+                if envelope.address in taps:
+                    is_crowded |= len(taps[envelope.address]) > MOST_COPIES
             message: Message | None
             if plain:
                 message = enqueue(queue, envelope, body, None, source)  # type: ignore[arg-type]  # `plain` implies a queue
             elif open_topic:
-                message = to_topic(envelope, body, source, peer)
+                message = self._publisher.publish_to_topic(envelope, body, source, peer)
             else:
                 message = self._admit(peer, client, queue, envelope, body, receipt)
                 if message is None:
@@ -125,11 +131,6 @@ class Admission:
             return None
         self._turn.counters["published"] += len(command.entries) - len(rest)
         return c.Publish(peer, rest, command.user, command.client)
-
-    def _is_crowded(self, queue: Queue | None, address: str) -> bool:
-        """Return whether many copies are made of each message to a destination."""
-        watchers = len(self._store.taps.get(address, ()))
-        return max(watchers, 0 if queue is not None else self._publisher.copies(address)) > MOST_COPIES
 
     def _source(self, client: str) -> bytes:
         """The `source` of messages of a client, as records have it."""

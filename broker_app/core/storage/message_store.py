@@ -61,8 +61,8 @@ class MessageStore:
             else queue.lane(envelope.priority)
         )
         paging = queue.durable and (
-            lane.paged.count > 0
-            or len(lane.loading) > 0
+            lane.paged.count
+            or lane.loading
             or len(lane.ready) >= turn.limits.window
             or self.memory_bytes + len(body) >= turn.limits.memory_bytes
         )

@@ -363,7 +363,7 @@ class StompSession:
             conversation.frames_out += len(parts)
             data = b"".join(parts)
             conversation.write(data)
-            if len(data) > LARGE_BODY and deliveries:
+            if deliveries and len(data) > LARGE_BODY:
                 conversation.sessions.engine.broker.unsettled.release_bodies(deliveries)
         if peer.refusals:
             refusals, peer.refusals = peer.refusals, []
