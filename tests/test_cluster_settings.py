@@ -1,10 +1,13 @@
 """Settings of a cluster: what each takes, and which contradict each other."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker_app import config
 from broker_app.base import cluster_addresses
 from broker_app.base.cluster_addresses import BrokerAddress
+from broker_app.journal.stores.postgres import PostgresStore
 
 SECRET = "a secret of these three brokers"
 #: what a broker of a cluster has at least
@@ -73,6 +76,7 @@ def test_an_address_of_a_broker_has_a_host_and_a_port(text: str, address: Broker
         ("CLUSTER_TRANSPORT", "tls", "MOM_CLUSTER_TRANSPORT: tls needs a certificate: set tls_cert"),
         ("CLUSTER_URL", "ftp://b1/x", "MOM_CLUSTER_URL: 'ftp://b1/x' is not of the form"),
         ("UPDATE_CLUSTER_FILTER", "A, [B", "MOM_UPDATE_CLUSTER_FILTER: '[B' is no regular expression: "),
+        ("CLUSTER_ID", "shop-1", "MOM_CLUSTER_ID: 'shop-1' is not of the form [A-Za-z0-9]{1,32}"),
         ("ROLE", "-2", "MOM_CLUSTER_PORT: a callback broker is in no cluster: leave it out"),
     ],
 )
@@ -102,3 +106,59 @@ def test_a_list_of_brokers_without_a_port_is_refused() -> None:
         "MOM_CLUSTER_PORT: this broker has no port for the others: set it to the port that they have for "
         "this broker (7676 is usual), or to 0 for a free one"
     )
+
+
+#: what a member of an enhanced cluster needs
+MEMBER = ENOUGH | {"MOM_CLUSTER_ID": "shop", "MOM_JOURNAL": "redis://store", "MOM_NAME": "b1"}
+
+
+@pytest.mark.parametrize("missing", ["MOM_CLUSTER_ID", "MOM_JOURNAL", "MOM_NAME"])
+def test_a_member_of_an_enhanced_cluster_is_refused_without_what_it_needs(missing: str) -> None:
+    given = MEMBER | {"MOM_CLUSTER_HA": "true"}
+    assert config.load(given).cluster_ha
+    del given[missing]
+    told = refusal(**given)
+    assert told.startswith("MOM_CLUSTER_HA: a member of an enhanced cluster also needs ")
+    assert [name for name in MEMBER if name in told] == [missing]
+
+
+def test_all_that_a_member_lacks_is_named_at_once() -> None:
+    told = refusal(MOM_CLUSTER_HA="true")
+    for option in ("--cluster-id", "--journal", "--name", "MOM_CLUSTER_PORT"):
+        assert option in told
+    by_id = refusal(**ENOUGH, MOM_CLUSTER_ID="shop")
+    assert by_id.startswith("MOM_CLUSTER_ID: a member of an enhanced cluster also needs journal, ")
+
+
+def test_a_broker_that_is_to_be_no_member_has_no_id_of_a_cluster() -> None:
+    assert config.load(ENOUGH | {"MOM_CLUSTER_HA": "false"}).cluster_ha is False
+    told = refusal(**MEMBER, MOM_CLUSTER_HA="false")
+    assert told == "MOM_CLUSTER_HA: false contradicts cluster_id 'shop': leave one of them out"
+
+
+def test_the_names_of_cluster_and_member_have_room_in_postgresql_for_each_later_journal() -> None:
+    url = "postgresql://store/mom"
+    given = MEMBER | {"MOM_JOURNAL": url, "MOM_CLUSTER_ID": "c" * 32, "MOM_NAME": "b" * 12}
+    last = replace(config.load(given), journal_generation=99_999)
+    PostgresStore(url, last.journal_name).release()
+    told = refusal(**given | {"MOM_NAME": "b" * 13})
+    assert "have 45 bytes together; with a journal in PostgreSQL they have at most 44" in told
+    assert config.load(given | {"MOM_NAME": "b" * 13, "MOM_JOURNAL": "redis://store"}).cluster_id
+
+
+@pytest.mark.parametrize(
+    ("kind", "journal", "sentence"),
+    [
+        ("jdbc", "", "MOM_JOURNAL_KIND: the journal is to be in a store (imq.persist.store=jdbc)"),
+        ("file", "redis://store", "MOM_JOURNAL_KIND: the journal is to be in files of this broker"),
+        ("bdb", "", "MOM_JOURNAL_KIND: 'bdb' is not one of files, store"),
+    ],
+)
+def test_a_journal_in_another_place_than_ordered_is_refused(kind: str, journal: str, sentence: str) -> None:
+    given = {"MOM_JOURNAL_KIND": kind} | ({"MOM_JOURNAL": journal} if journal else {})
+    assert refusal(**given).startswith(sentence)
+
+
+def test_a_journal_in_the_place_that_was_ordered_is_accepted() -> None:
+    assert config.load({"MOM_JOURNAL_KIND": "jdbc", "MOM_JOURNAL": "redis://store"}).journal_kind == "store"
+    assert config.load({"MOM_JOURNAL_KIND": "file"}).journal_kind == "files"

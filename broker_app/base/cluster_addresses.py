@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from broker_app.base import discovery_uris
 from broker_app.base.roles import CALLBACK, is_loopback
@@ -21,7 +22,20 @@ _ADDRESS: Final = re.compile(
     r"(?P<host>\[[0-9a-f:.]+\]|[\w.-]*)(:(?P<port>\d{1,5}))?", re.ASCII | re.IGNORECASE
 )
 _HOST: Final = re.compile(r"[\w.-]+|[0-9a-f.]*:[0-9a-f:.]*:[0-9a-f:.]*", re.ASCII | re.IGNORECASE)
+#: settings of a broker that has a port for others
+_OF_MEMBERS: Final = ("cluster_ha", "cluster_id", "network_connector", "discovery_uri")
 _SET_HOST: Final = "set cluster_host of that broker to the name by which the others reach it"
+#: settings that a member of an enhanced cluster has of its own, and what each is
+_NEEDED: Final = {
+    "cluster_id": "cluster_id, the name of the cluster, the same at all members (--cluster-id, "
+    "MOM_CLUSTER_ID, imq.cluster.clusterid)",
+    "journal": "journal, the address of the store that all members share, as "
+    "postgresql://USER:PASSWORD@HOST/NAME, redis://HOST or file:/DIRECTORY (--journal, MOM_JOURNAL)",
+    "name": "name, which no other member has (--name, MOM_NAME, imq.brokerid)",
+}
+_POSTGRES: Final = ("postgres", "postgresql")
+#: bytes of cluster_id and name together: with the number of a journal they are in the name of its schema
+_MOST_IN_SCHEMA: Final = 44
 _MAKE_A_SECRET: Final = "make one with `openssl rand -base64 32`, and set the same on each of them"
 
 
@@ -82,9 +96,10 @@ def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if (keeper := values.get("cluster_keeper")) is not None:
         brokers.append(("cluster_keeper", keeper))
     yield from _faults_of_addresses(brokers, values.get("cluster_host"))
+    yield from _faults_of_enhanced(values)
     if values.get("cluster_port") is not None:
         yield from _faults_of_member(values)
-    elif brokers or any(values.get(name) for name in ("cluster_id", "network_connector", "discovery_uri")):
+    elif brokers or any(values.get(name) for name in _OF_MEMBERS):
         fault = (
             "this broker has no port for the others: set it to the port that they have for this broker "
             f"({DEFAULT_PORT} is usual), or to 0 for a free one"
@@ -128,11 +143,28 @@ def _faults_of_member(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif len(secret) < MIN_SECRET:
         fault = f"its {len(secret)} characters can be guessed, at least {MIN_SECRET} are needed"
         yield "cluster_secret", f"{fault}; {_MAKE_A_SECRET}"
-    if values.get("cluster_id") is not None and values.get("journal") is None:
-        fault = (
-            "the brokers of an enhanced cluster keep their journals in one store: set journal, as "
-            "postgresql://USER:PASSWORD@HOST/NAME, or leave cluster_id out"
-        )
-        yield "cluster_id", fault
     if values.get("cluster_transport") == "tls" and values.get("tls_cert") is None:
         yield "cluster_transport", "tls needs a certificate: set tls_cert"
+
+
+def _faults_of_enhanced(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Settings that make this broker a member of an enhanced cluster, without those that it needs for it."""
+    is_ordered, cluster_id = values.get("cluster_ha"), values.get("cluster_id")
+    if is_ordered is False and cluster_id is not None:
+        yield "cluster_ha", f"false contradicts cluster_id {cluster_id!r}: leave one of them out"
+    elif is_ordered or cluster_id is not None:
+        if missing := [about for name, about in _NEEDED.items() if values.get(name) is None]:
+            setting = "cluster_ha" if is_ordered else "cluster_id"
+            yield setting, f"a member of an enhanced cluster also needs {'; '.join(missing)}"
+        elif urlsplit(values["journal"]).scheme in _POSTGRES:
+            yield from _faults_of_schema(cluster_id or "", values["name"])
+
+
+def _faults_of_schema(cluster_id: str, name: str) -> Iterator[tuple[str, str]]:
+    found = len(f"{cluster_id}{name}".encode())
+    if found > _MOST_IN_SCHEMA:
+        fault = (
+            f"{cluster_id} and the name {name} have {found} bytes together; with a journal in PostgreSQL "
+            f"they have at most {_MOST_IN_SCHEMA}: shorten one"
+        )
+        yield "cluster_id", fault

@@ -8,7 +8,7 @@ from typing import Final
 
 from broker_app.base.suggestions import suggestion
 from broker_app.cli.base.failures import USAGE, Failure
-from broker_app.features.cluster.configuration import activemq_names
+from broker_app.features.cluster.configuration import activemq_names, imq_names
 from broker_app.features.cluster.configuration.imq_names import NAMES
 
 _PROPERTY, _CLUSTER, _RESET = "-D", "-cluster", "-reset"
@@ -42,7 +42,7 @@ def _translated(argument: str) -> Iterator[str]:
 def _option(text: str) -> Iterator[str]:
     """The option for a property; nothing if it changes nothing. Raises Failure."""
     name, _, value = text.partition("=")
-    row = NAMES.get(name)
+    row = imq_names.find(name)
     setting = activemq_names.SETTINGS.get(name, row.setting if row is not None else "")
     try:
         if row is None and not setting:

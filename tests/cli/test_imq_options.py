@@ -30,6 +30,12 @@ def test_names_of_activemq_are_settings() -> None:
     [
         ("-DdiscoveryURI=x", "there is no property discoveryURI; did you mean discoveryUri?"),
         ("-Dimq.cluster.prt=1", "there is no property imq.cluster.prt; did you mean imq.cluster.port?"),
+        ("-Dimq.persist.jdbc.dbVendor=mysql", "imq.persist.jdbc.* is no setting here: set journal"),
+        (
+            "-Dimq.cluster.sharecc.persist.jdbc.user=mq",
+            "imq.cluster.sharecc.persist.jdbc.* is no setting here: all brokers keep",
+        ),
+        ("-Dimq.cluster.heartbeat.port=7676", "imq.cluster.heartbeat.port is no setting here: heart-beats"),
         ("-Dimq.service.activelist=jms", "imq.service.activelist is no setting here: stomp_port and"),
         (
             "-Dimq.autocreate.topic=false",
@@ -57,3 +63,12 @@ def test_the_reset_of_takeovers_has_a_name_of_its_own() -> None:
 def test_mom_up_takes_them(command_line: CommandLine) -> None:
     refused = command_line("up", "-Dimq.cluster.prt=1")
     assert (refused.code, "did you mean imq.cluster.port?" in refused.err) == (USAGE, True)
+
+
+def test_an_enhanced_cluster_of_glassfish_mq_is_refused_with_what_it_lacks(command_line: CommandLine) -> None:
+    ordered = ("-Dimq.cluster.ha=true", "-Dimq.persist.store=jdbc", "-Dimq.cluster.port=0")
+    refused = command_line("up", *ordered, environment={"MOM_CLUSTER_SECRET": "a secret of these brokers"})
+    assert refused.code == USAGE
+    assert "imq.cluster.clusterid" in refused.err
+    assert "imq.brokerid" in refused.err
+    assert "--journal-kind: the journal is to be in a store" in refused.err

@@ -58,7 +58,11 @@ def test_others_reach_a_broker_at_the_port_that_is_advertised_and_itself_is_left
 
 def test_members_of_an_enhanced_cluster_have_no_list_of_others() -> None:
     broker = member(
-        cluster="b2.example", cluster_host="b1.example", cluster_id="shop", journal="file:/journals"
+        name="b1",
+        cluster="b2.example",
+        cluster_host="b1.example",
+        cluster_id="shop",
+        journal="file:/journals",
     )
     assert settings.others(broker, 7676) == ()
 

@@ -16,7 +16,7 @@ from broker_app import config
 from broker_app.base import removed_settings
 from broker_app.base.suggestions import suggestion
 from broker_app.config import CentralValue, ConfigError
-from broker_app.features.cluster.configuration import activemq_names, properties
+from broker_app.features.cluster.configuration import activemq_names, imq_names, properties
 from broker_app.features.cluster.configuration.imq_names import NAMES, NO_KEEPER
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.client import HttpClient
@@ -35,10 +35,12 @@ _TEXTS: Final = frozenset(
         "auto_create_queues",
         "cluster",
         "cluster_dynamic_keeper",
+        "cluster_ha",
         "cluster_id",
         "cluster_keeper",
         "cluster_transport",
         "discovery_uri",
+        "journal_kind",
         "network_connector",
         "rebalance_cluster_clients",
         "transport_connector",
@@ -80,7 +82,7 @@ def read(url: str) -> list[CentralValue]:
 
 def _value(key: str, text: str, source: str) -> CentralValue | None:
     """The setting that a property is; None if it changes nothing. Raises ValueError."""
-    row = NAMES.get(key)
+    row = imq_names.find(key)
     if row is None:
         setting = activemq_names.SETTINGS.get(key, key)
         _check_setting(setting)

@@ -38,6 +38,8 @@ class ImqName(NamedTuple):
         return ""
 
 
+_IN_STORE: Final = "heart-beats are in the store of the journals, and need no port: leave it out"
+_SET_JOURNAL: Final = "set journal (--journal, MOM_JOURNAL) to postgresql://USER:PASSWORD@HOST/NAME"
 _NO_LIMIT: Final = MappingProxyType({"-1": "0"})
 
 _TABLE: Final = (
@@ -82,9 +84,21 @@ _TABLE: Final = (
     ImqName("imq.cluster.heartbeat.threshold", "cluster_heartbeat_threshold", must_be_equal=True),
     ImqName("imq.cluster.monitor.interval", "cluster_monitor_interval", must_be_equal=True),
     ImqName("imq.cluster.monitor.threshold", "cluster_monitor_threshold", must_be_equal=True),
-    ImqName("imq.cluster.ha", accepted=("true", "false"), about="set imq.cluster.clusterid, or leave it out"),
-    ImqName("imq.persist.store", accepted=("file", "jdbc"), about="set journal, the address of a store"),
+    ImqName("imq.cluster.heartbeat.port", about=_IN_STORE),
+    ImqName("imq.cluster.heartbeat.hostname", about=_IN_STORE),
+    ImqName("imq.cluster.ha", "cluster_ha"),
+    ImqName("imq.persist.store", "journal_kind"),
+    ImqName("imq.persist.jdbc.*", about=_SET_JOURNAL),
+    ImqName(
+        "imq.cluster.sharecc.persist.jdbc.*", about="all brokers keep the record of changes: leave it out"
+    ),
 )
 
 #: by name
 NAMES: Final[Mapping[str, ImqName]] = MappingProxyType({row.name: row for row in _TABLE})
+_PREFIXES: Final = tuple(row for row in _TABLE if row.name.endswith("*"))
+
+
+def find(name: str) -> ImqName | None:
+    """The row of a property; None if there is none."""
+    return NAMES.get(name) or next((row for row in _PREFIXES if name.startswith(row.name[:-1])), None)

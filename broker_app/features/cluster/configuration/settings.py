@@ -17,7 +17,9 @@ from broker_app.features.cluster.configuration.imq_names import NAMES
 
 _LOOPBACK: Final = "127.0.0.1"
 _OF_ENHANCED: Final = tuple(
-    name for name in NAMES if name.startswith(("imq.cluster.heartbeat.", "imq.cluster.monitor."))
+    name
+    for name, row in NAMES.items()
+    if row.must_be_equal and name.startswith(("imq.cluster.heartbeat.", "imq.cluster.monitor."))
 )
 
 
