@@ -262,6 +262,12 @@ class Config:
     cluster_monitor_threshold: int = _setting(
         2, "looks without a heart-beat until a suspect has failed, and is taken over", least=1, most=100
     )
+    cluster_takeover_wait: float = _setting(
+        300.0,
+        "time for which a member waits at its start while another one takes it over, before it gives up",
+        "s",
+        least=0,
+    )
     cluster_keeper: str | None = _setting(
         None,
         "HOST:PORT of the broker that keeps the change record (the master broker); without it, all do",

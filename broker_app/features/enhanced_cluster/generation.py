@@ -15,8 +15,6 @@ from broker_app.storage.factory import make_store, store_at
 
 log = logging.getLogger(__name__)
 
-#: seconds for which a member waits while it is being taken over (`imq.cluster.ha.takeoverWaitTimeout`)
-TAKEOVER_WAIT_S: Final = 300.0
 _LOOK_S: Final = 0.5
 
 
@@ -50,7 +48,8 @@ def with_generation(config: Config) -> Config:
 
 
 def _settled(config: Config, registry: Registry) -> Config:
-    until = time.monotonic() + TAKEOVER_WAIT_S
+    until = time.monotonic() + config.cluster_takeover_wait
+    taker = ""
     while True:
         config = replace(config, journal_generation=registry.generation(config.name))
         lease = _lease(config)
@@ -59,9 +58,12 @@ def _settled(config: Config, registry: Registry) -> Config:
         if time.monotonic() > until:
             raise JournalFailed(
                 f"{lease.holder.name} has been taking over the journal of this broker for "
-                f"{TAKEOVER_WAIT_S:.0f} s; see its log, and start this broker again"
+                f"{config.cluster_takeover_wait:g} s (cluster_takeover_wait); see its log, and start this "
+                "broker again"
             )
-        log.info("this broker is being taken over by %s: it waits until that is complete", lease.holder.name)
+        if lease.holder.name != taker:
+            taker = lease.holder.name
+            log.info("this broker is being taken over by %s: it waits until that is complete", taker)
         time.sleep(_LOOK_S)
 
 

@@ -87,6 +87,7 @@ _TABLE: Final = (
     ImqName("imq.cluster.heartbeat.port", about=_IN_STORE),
     ImqName("imq.cluster.heartbeat.hostname", about=_IN_STORE),
     ImqName("imq.cluster.ha", "cluster_ha"),
+    ImqName("imq.cluster.ha.takeoverWaitTimeout", "cluster_takeover_wait"),
     ImqName("imq.persist.store", "journal_kind"),
     ImqName("imq.persist.jdbc.*", about=_SET_JOURNAL),
     ImqName(
