@@ -15,13 +15,14 @@ from tests.support.node_process import NodeProcess, Nodes
 from tests.support.polling import poll
 from tests.support.ports import reserve_ports
 
-KEPT = "audit"
+#: seconds within which a change is known at all brokers
+WITHIN_S = 2.0
 
 
 @pytest.fixture(scope="module")
-def two(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProcess]]:
-    """Two brokers; the first is the keeper."""
-    ports = reserve_ports(2)
+def three(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProcess]]:
+    """Three brokers; the first is the keeper."""
+    ports = reserve_ports(3)
     addresses = [f"127.0.0.1:{port}" for port in ports]
     brokers = [
         BrokerProcess(
@@ -47,6 +48,11 @@ def settings(broker: BrokerProcess, name: str) -> Any:
     """The settings of a queue's own; None if there is no such queue."""
     answer = broker.request("GET", f"/api/v1/queues/{name}")
     return answer.json().get("settings") if answer.status == 200 else None
+
+
+def limit(broker: BrokerProcess, name: str) -> int:
+    """The limit of messages of a queue."""
+    return int(settings(broker, name)["max_messages"]["value"])
 
 
 def declare(broker: BrokerProcess, name: str, **settings: Any) -> Reply:
@@ -79,10 +85,27 @@ async def subscribe(broker: BrokerProcess, name: str) -> None:
         pass
 
 
-async def test_what_is_declared_or_durable_is_the_same_at_all_brokers_until_it_is_deleted(
-    two: list[BrokerProcess],
+def test_what_is_declared_or_changed_at_one_broker_is_so_at_all_within_two_seconds(
+    three: list[BrokerProcess],
 ) -> None:
-    b1, b2 = two
+    """CL-T02."""
+    b1, b2, b3 = three
+    for broker in three:
+        poll(lambda broker=broker: accepts_changes(broker))  # type: ignore[misc]
+    assert declare(b2, "bills", max_messages=5, limit_behavior="REJECT_NEWEST").status == 201
+    own = settings(b2, "bills")
+    poll(lambda: [settings(broker, "bills") for broker in (b1, b3)] == [own, own], WITHIN_S)
+    changed = b3.request("PATCH", "/api/v1/queues/bills", json_body={"max_messages": 7}, if_match="*")
+    assert changed.status == 200, changed.body
+    poll(lambda: limit(b1, "bills") == 7, WITHIN_S)
+    assert b1.request("DELETE", "/api/v1/queues/bills", if_match="*").status == 204
+    poll(lambda: [settings(broker, "bills") for broker in three] == [None] * 3, WITHIN_S)
+
+
+async def test_what_is_declared_or_durable_is_the_same_at_all_brokers_until_it_is_deleted(
+    three: list[BrokerProcess],
+) -> None:
+    b1, b2, _ = three
     poll(lambda: accepts_changes(b2))
     assert declare(b2, "orders", max_messages=5).status == 201
     poll(lambda: settings(b1, "orders") is not None)
@@ -107,8 +130,11 @@ async def test_what_is_declared_or_durable_is_the_same_at_all_brokers_until_it_i
     poll(lambda: subscriptions(b2) == [])
 
 
-async def test_without_the_keeper_changes_are_refused_and_all_else_goes_on(two: list[BrokerProcess]) -> None:
-    b1, b2 = two
+async def test_without_the_keeper_changes_are_refused_and_all_else_goes_on(
+    three: list[BrokerProcess],
+) -> None:
+    b1, b2, b3 = three
+    b3.kill()  # it would have the clients that b2 refuses
     poll(lambda: accepts_changes(b2))
     await subscribe(b2, "before")
     declare(b2, "declared")
