@@ -17,6 +17,14 @@ from broker_app.base.suggestions import suggestion
 
 #: the listeners for clients, by the schemes of their addresses
 LISTENERS: Final = ("stomp", "stomp+tls", "ws", "wss")
+#: the settings of a broker that are about the lists of its clients
+SETTINGS: Final = (
+    "update_cluster_clients",
+    "update_cluster_clients_on_remove",
+    "rebalance_cluster_clients",
+    "update_cluster_filter",
+    "transport_connector",
+)
 _FLAGS: Final[Mapping[str, str]] = {
     "updateClusterClients": "updates",
     "updateClusterClientsOnRemove": "on_remove",

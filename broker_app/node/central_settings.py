@@ -8,8 +8,6 @@ from typing import Any, Final, Protocol
 
 from broker_app.base.events import SETTING_CHANGED, SETTING_NOT_CHANGED, Event
 from broker_app.config import Config
-from broker_app.features.cluster.cluster import Cluster
-from broker_app.features.cluster.configuration import settings as cluster_settings
 from broker_app.features.cluster.configuration.central_reload import Reread, compare
 from broker_app.features.cluster.links import frames as f
 from broker_app.telemetry.event_log import EventLog
@@ -29,22 +27,20 @@ class SettingsSource(Protocol):
 
 class CentralSettings:
     """Replaces settings by those of the central file. `running` are those that the node uses, which `use`
-    replaces and returns; the broker listens for those of its `cluster` at `port`."""
+    replaces and returns; `changed` takes them all then, for the cluster."""
 
     def __init__(
         self,
         source: SettingsSource,
         running: Callable[[], Config],
         use: Callable[[Mapping[str, Any]], Config],
-        cluster: Cluster,
-        port: int,
+        changed: Callable[[Config], None],
         events: EventLog,
     ) -> None:
         self._source = source
         self._running = running
         self._use = use
-        self._cluster = cluster
-        self._port = port
+        self._changed = changed
         self._events = events
 
     async def reload(self) -> Reread:
@@ -52,13 +48,12 @@ class CentralSettings:
         read = await asyncio.to_thread(self._source.read)
         found = compare(self._running(), read)
         self._source.use(found.changes)
-        used = self._use(found.changes)
-        self._cluster.list_brokers(cluster_settings.others(used, self._port))
+        self._changed(self._use(found.changes))
         for one in found.applied:
-            self._changed(SETTING_CHANGED, one)
+            self._report(SETTING_CHANGED, one)
         for one in found.refused:
-            self._changed(SETTING_NOT_CHANGED, one)
+            self._report(SETTING_NOT_CHANGED, one)
         return found
 
-    def _changed(self, event: Event, one: f.ChangedSetting) -> None:
+    def _report(self, event: Event, one: f.ChangedSetting) -> None:
         self._events.report(event, _NAME, setting=one.name, running=one.running, file=one.file)

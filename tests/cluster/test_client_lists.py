@@ -41,6 +41,17 @@ def test_a_broker_that_left_stays_on_the_list_unless_clients_get_lists_without_i
     assert (made.uris, published[-1]) == (A, A)
 
 
+def test_other_settings_offer_who_was_offered_and_who_is_linked_as_far_as_they_match() -> None:
+    made, published = lists()
+    made.joined("d", ("stomp://d:1",))
+    made.joined("c", C)
+    made.left("c")
+    again = made.replaced(ListSettings(True, False, False, "[bc]"), {"b": B}, 9)
+    assert (again.uris, again.version, len(published)) == ((*C, *B, *A), 9, 2)
+    assert [one.cause for one in again.versions][:2] == ["the settings changed", "c joined"]
+    assert made.uris == ("stomp://d:1", *C, *A)
+
+
 @pytest.mark.parametrize(
     ("text", "offered"),
     [

@@ -13,6 +13,7 @@ from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.config import Config
 from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.configuration import settings as cluster_settings
 from broker_app.features.cluster.configuration.central_reload import BrokerReload, CentralReload
 from broker_app.features.cluster.record.destination_applier import Configuration
 from broker_app.features.cluster.record.record_copy import RecordCopy
@@ -185,7 +186,7 @@ class ClusterFeature(Feature):
         if config.cluster_url is not None and membership.settings is not None:
             central = CentralSettings(
                 *(membership.settings, membership.running, membership.use),
-                *(cluster, ports.cluster or 0, parts.events),
+                *(self._settings_changed, parts.events),
             )
             cluster.central = CentralReload(config.name, central.reload)
         await cluster.start(membership.listener)
@@ -207,6 +208,12 @@ class ClusterFeature(Feature):
             self._clients.each_second()
         if self._enhanced is not None:
             self._enhanced.each_second()
+
+    def _settings_changed(self, config: Config) -> None:
+        """Use other settings of the central file."""
+        assert self._cluster is not None and self._membership is not None and self._clients is not None
+        self._cluster.list_brokers(cluster_settings.others(config, self._membership.ports.cluster or 0))
+        self._clients.configure(config)
 
     def policy_changed(self, policy: Policy) -> None:
         """Enter changed destinations into the change record."""

@@ -34,6 +34,8 @@ from broker_app.telemetry.event_log import EventLog
 log = logging.getLogger(__name__)
 
 _HEADERS: Final = b"content-type:application/json\n"
+#: the name of no listener: its lists are those of listeners without settings of their own
+_GENERAL: Final = ""
 #: seconds after a broker has joined, in which all brokers learn how many clients each has
 _SETTLE_S: Final = 2.0
 #: seconds in which a client that has logged in subscribes to the list
@@ -57,6 +59,12 @@ def general_settings(config: Config) -> ListSettings:
     )
 
 
+def _settings(config: Config) -> dict[str, ListSettings]:
+    """The settings of each listener, and the general ones."""
+    general = general_settings(config)
+    return {_GENERAL: general, **by_listener(config.transport_connector, general)}
+
+
 class ClusterClients:
     """Keeps the lists of brokers up to date, and moves clients to a broker that has joined. Listeners with
     the same settings share a list."""
@@ -69,28 +77,14 @@ class ClusterClients:
         publisher: SystemPublisher,
         events: EventLog,
     ) -> None:
-        self._config = config
         self._cluster = cluster
-        self._registry = registry
         self._publisher = publisher
-        general = general_settings(config)
-        settings = by_listener(config.transport_connector, general)
-        self._warnings = list(
-            dict.fromkeys(
-                warning
-                for listener, one in {"": general, **settings}.items()
-                for warning in _warnings(one, "" if one == general else f"{listener}: ")
-            )
-        )
-        for warning in self._warnings:
-            log.warning("%s", warning)
+        settings = _settings(config)
         made = {
             one: ClientLists(cluster.client_uris, one, published=self._publish)
-            for one in dict.fromkeys((general, *settings.values()))
+            for one in dict.fromkeys(settings.values())
         }
-        self._general = made[general]
-        self._lists = {listener: made[one] for listener, one in settings.items()}
-        self._all = list(made.values())
+        self._use({listener: made[one] for listener, one in settings.items()})
         #: the version of the list that each client was sent last
         self._told: dict[StompSession, int] = {}
         #: those that have logged in just before a list was published, and do not listen to it yet
@@ -107,6 +101,39 @@ class ClusterClients:
         registry.failover_uris = self._uris
         registry.listeners.add(self._on_session)
         cluster.listeners.add(self._on_link)
+
+    def configure(self, config: Config) -> None:
+        """Use other settings of the lists, and send clients those that follow from them."""
+        settings = _settings(config)
+        if settings == {listener: lists.settings for listener, lists in self._lists.items()}:
+            return
+        version = 1 + max(lists.version for lists in self._all)
+        linked = self._cluster.uris()
+        made: dict[ListSettings, ClientLists] = {}
+        for listener, one in settings.items():
+            if one not in made:
+                made[one] = self._lists[listener].replaced(one, linked, version)
+        self._rebalancer.stop()
+        self._use({listener: made[one] for listener, one in settings.items()})
+        for lists in self._all:
+            if lists.settings.updates:
+                self._publish(lists)
+
+    def _use(self, lists: dict[str, ClientLists]) -> None:
+        """Use these lists by listener, and warn of what is odd about them."""
+        #: by listener, and without a name for those that have no settings of their own
+        self._lists = lists
+        self._general = lists[_GENERAL]
+        self._all = list(dict.fromkeys(lists.values()))
+        self._warnings = list(
+            dict.fromkeys(
+                warning
+                for listener, one in lists.items()
+                for warning in _warnings(one.settings, "" if one is self._general else f"{listener}: ")
+            )
+        )
+        for warning in self._warnings:
+            log.warning("%s", warning)
 
     # ------------------------------------------------------------------ reports and orders
 

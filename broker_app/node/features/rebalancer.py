@@ -114,6 +114,10 @@ class Rebalancer:
             )
         return self.begin(cause)
 
+    def stop(self) -> None:
+        """Ask no more clients, since the lists have other settings now."""
+        self._end("replaced")
+
     def ended(self, session: StompSession) -> None:
         """Note that a client has gone."""
         self._declined.discard(session)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from broker_app.base import name_filter
@@ -40,7 +40,17 @@ class ClientLists:
         #: addresses by broker, in the order in which they have joined
         self._others: dict[str, Uris] = {}
         self._versions: deque[ListVersion] = deque(maxlen=_KEPT)
-        self._keep("this broker started")
+        self._keep("this broker started", 1)
+
+    def replaced(self, settings: ListSettings, linked: Mapping[str, Uris], version: int) -> ClientLists:
+        """The list by other settings, as its `version`: of the brokers on this one and those that are
+        `linked` now."""
+        lists = ClientLists(self._own, settings, published=self._published, clock=self._clock)
+        known = {**self._others, **linked}
+        lists._others = {broker: uris for broker, uris in known.items() if lists._accepts(broker, uris)}
+        lists._versions = self._versions.copy()
+        lists._keep("the settings changed", version)
+        return lists
 
     @property
     def version(self) -> int:
@@ -64,7 +74,7 @@ class ClientLists:
 
     def joined(self, broker: str, uris: Sequence[str]) -> bool:
         """Add a broker; returns whether it is offered to clients."""
-        if not uris or not self._accepted.accepts(broker):
+        if not self._accepts(broker, uris):
             return False
         if self._others.get(broker) != tuple(uris):
             self._others[broker] = tuple(uris)
@@ -76,12 +86,14 @@ class ClientLists:
         if self.settings.on_remove and self._others.pop(broker, None) is not None:
             self._changed(f"{broker} left")
 
+    def _accepts(self, broker: str, uris: Sequence[str]) -> bool:
+        return bool(uris) and self._accepted.accepts(broker)
+
     def _changed(self, cause: str) -> None:
-        self._keep(cause)
+        self._keep(cause, self.version + 1)
         self._published(self)
 
-    def _keep(self, cause: str) -> None:
-        number = self.version + 1 if self._versions else 1
+    def _keep(self, cause: str, number: int) -> None:
         self._versions.append(
             ListVersion(version=number, since=self._clock(), cause=cause, uris=list(self.uris))
         )

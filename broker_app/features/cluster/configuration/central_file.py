@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from broker_app import config
-from broker_app.base import removed_settings
+from broker_app.base import removed_settings, transport_connectors
 from broker_app.base.suggestions import suggestion
 from broker_app.config import CentralValue, ConfigError
 from broker_app.features.cluster.configuration import activemq_names, imq_names, properties
@@ -42,11 +42,7 @@ _TEXTS: Final = frozenset(
         "discovery_uri",
         "journal_kind",
         "network_connector",
-        "rebalance_cluster_clients",
-        "transport_connector",
-        "update_cluster_clients",
-        "update_cluster_clients_on_remove",
-        "update_cluster_filter",
+        *transport_connectors.SETTINGS,
     }
 )
 _OWN_NUMBERS: Final = frozenset({"role"})

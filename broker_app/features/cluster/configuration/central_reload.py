@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from broker_app.base import transport_connectors
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import TaskSupervisor
@@ -20,8 +21,9 @@ from broker_app.features.cluster.links.link import Link
 
 #: seconds in which a broker has read its file; from a web server that takes 10 at most
 _ANSWER_S: Final = 15.0
-#: besides the settings that can be replaced while a node runs, the list of brokers
-_BROKERS: Final = "cluster"
+#: besides the settings that can be replaced while a node runs, the list of brokers, and those of the lists
+#: that clients are sent
+_LIVE: Final = frozenset({"cluster", *transport_connectors.SETTINGS})
 
 
 class BrokerReload(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +48,7 @@ class Reread(NamedTuple):
 def compare(running: Config, read: Config) -> Reread:
     """The replacements in the settings that run: those of the central file for which that needs no
     restart. `read` are all settings as they would be after one."""
-    live = {one.name for one in settings() if one.rule.reloadable} | {_BROKERS}
+    live = {one.name for one in settings() if one.rule.reloadable} | _LIVE
     applied: list[f.ChangedSetting] = []
     refused: list[f.ChangedSetting] = []
     changes: dict[str, Any] = {}
