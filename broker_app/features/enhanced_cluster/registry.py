@@ -1,4 +1,9 @@
-"""The journals of an enhanced cluster, as its brokers note them in the store that they share."""
+"""The journals of an enhanced cluster, as its brokers note them in the store that they share.
+
+A broker that was paused beyond its lease writes its notes once more before it notices. So what only ever
+grows is in the key of a note, and the largest is valid: the epoch of the holder, and the generation of a
+journal.
+"""
 
 from __future__ import annotations
 
@@ -66,22 +71,33 @@ class Registry:
         self._store = store
 
     def write(self, note: JournalNote) -> None:
-        """Write the note about a journal, or replace it."""
-        self._store.put_note(_JOURNALS + note.journal, msgspec.json.encode(note))
+        """Write the note about a journal by its holder, or replace it."""
+        self._store.put_note(_journal_key(note), msgspec.json.encode(note))
 
     def read(self) -> Content:
-        """All that is noted. A note of another version of MOM is left out."""
-        content = Content([], [])
+        """All that is noted. A note of a former holder of a journal is deleted, and one of another version of
+        MOM left out."""
+        journals: dict[str, Seen] = {}
+        takeovers: list[SeenTakeover] = []
         for key, note in self._store.notes("").items():
             try:
                 if key.startswith(_JOURNALS):
-                    content.journals.append(Seen(_journal(note), note.age_s))
+                    self._keep_newest(journals, Seen(_journal(note), note.age_s))
                 elif key.startswith(_TAKEOVERS):
-                    content.takeovers.append(SeenTakeover(_takeover(note), note.age_s))
+                    takeovers.append(SeenTakeover(_takeover(note), note.age_s))
             except msgspec.MsgspecError:
                 continue
-        content.takeovers.sort(key=lambda seen: seen.takeover.began, reverse=True)
-        return content
+        takeovers.sort(key=lambda seen: seen.takeover.began, reverse=True)
+        return Content(list(journals.values()), takeovers)
+
+    def _keep_newest(self, journals: dict[str, Seen], seen: Seen) -> None:
+        """Keep one of two notes about a journal, and delete that of the former holder."""
+        journal = seen.note.journal
+        before = journals.get(journal, seen)
+        newer, older = (seen, before) if seen.note.epoch > before.note.epoch else (before, seen)
+        journals[journal] = newer
+        if older is not newer:
+            self._store.drop_note(_journal_key(older.note))
 
     def journals(self) -> list[Seen]:
         """All journals."""
@@ -95,12 +111,17 @@ class Registry:
 
     def generation(self, member: str) -> int:
         """The generation of the journal that a member is to use."""
-        found = self._store.notes(_GENERATIONS + member).get(_GENERATIONS + member)
-        return int(found.content) if found is not None and found.content.isdigit() else 0
+        return max(self._generations(member), default=0)
 
     def set_generation(self, member: str, generation: int) -> None:
-        """Have a member use another journal from its next start on."""
-        self._store.put_note(_GENERATIONS + member, str(generation).encode())
+        """Have a member use this generation of its journal from its next start on, or a later one."""
+        self._store.put_note(_generation_key(member, generation), b"")
+        for former in sorted(self._generations(member))[:-1]:
+            self._store.drop_note(_generation_key(member, former))
+
+    def _generations(self, member: str) -> list[int]:
+        prefix = _generation_key(member, "")
+        return [int(key.removeprefix(prefix)) for key in self._store.notes(prefix)]
 
     def close(self) -> None:
         """Close the connections to the store."""
@@ -113,6 +134,14 @@ def _journal(note: Note) -> JournalNote:
 
 def _takeover(note: Note) -> TakeoverReport:
     return msgspec.json.decode(note.content, type=TakeoverReport)
+
+
+def _journal_key(note: JournalNote) -> str:
+    return f"{_JOURNALS}{note.journal}/{note.epoch}"
+
+
+def _generation_key(member: str, generation: int | str) -> str:
+    return f"{_GENERATIONS}{member}/{generation}"
 
 
 def _key(takeover: TakeoverReport) -> str:
