@@ -96,6 +96,22 @@ async def test_the_client_gives_up_after_so_many_sweeps(stage: FakeBroker) -> No
     await client.close()
 
 
+async def test_a_client_that_has_lost_its_broker_gives_up_after_so_many_sweeps(stage: FakeBroker) -> None:
+    """AF-T07, after a connection"""
+    client, session = await stage.client(uri(ONE, TWO, maxReconnectAttempts=3))
+    await lose(stage, session, ONE, TWO)
+    with pytest.raises(mom_client.ConnectionLost, match=r"3 sweeps of the list, 6 attempts \(") as error:
+        await client.send("/queue/a")
+    assert [address for _, address in stage.attempts] == [TWO, ONE] * 3
+    assert f"{ONE}: nobody" in str(error.value) and f"{TWO}: nobody" in str(error.value)
+    before = asyncio.get_running_loop().time()
+    for confirm in (True, False):
+        with pytest.raises(mom_client.ConnectionLost, match="6 attempts"):
+            await client.send("/queue/a", confirm=confirm)
+    assert (asyncio.get_running_loop().time(), len(stage.attempts)) == (before, 6)
+    await client.close()
+
+
 async def test_the_start_has_a_limit_of_its_own(stage: FakeBroker) -> None:
     stage.down = {ONE}
     with pytest.raises(mom_client.ConnectionLost, match="2 sweeps"):
@@ -372,14 +388,23 @@ async def test_a_transaction_that_was_not_committed_is_aborted(stage: FakeBroker
 
 
 async def test_a_list_at_login(stage: FakeBroker) -> None:
+    """AF-T01: the client knows both brokers then, and is at the other one as soon as its delay allows."""
     opening = asyncio.ensure_future(stage.connect(uri(ONE)).open())
     session = await stage.accept()
     await session.welcome(mom_failover=f"{THREE},{ONE}")
     client = await opening
     await session.expect(wire.SUBSCRIBE, destination="/topic/$mom.failover")
-    await lose(stage, session)
-    again = await stage.come_back(client)
-    assert again.address == THREE
+    sending = asyncio.ensure_future(client.send("/queue/a", b"not lost"))
+    await session.expect(wire.SEND)
+    lost = await lose(stage, session, ONE)
+    again = await stage.accept()
+    assert (stage.attempts, again.address) == ([(lost + 0.01, THREE)], THREE)
+    await again.welcome()
+    send = await again.expect(wire.SEND)
+    assert send.body == b"not lost"
+    again.confirm(send)
+    await sending
+    assert client.address == THREE
     await stage.leave(client, again)
 
 
@@ -407,6 +432,18 @@ async def test_a_pushed_list(stage: FakeBroker, caplog: pytest.LogCaptureFixture
     again = await stage.come_back(client)
     assert [address for _, address in stage.attempts] == [THREE, TWO, ONE]
     await stage.leave(client, again)
+
+
+@pytest.mark.parametrize("order", [b'["stomp://two:2"]', b'{"uris": ["stomp://two:2"]}'])
+async def test_a_list_without_the_broker_that_the_client_is_at_leaves_it_there(
+    stage: FakeBroker, order: bytes
+) -> None:
+    """AF-A11"""
+    client, session = await welcomed(stage, uri(ONE))
+    session.deliver("$mom.failover", 1, order)
+    await asyncio.sleep(3600)
+    assert (client.connected, client.address, len(stage.attempts)) == (True, ONE, 1)
+    await stage.leave(client, session)
 
 
 @pytest.mark.parametrize(
@@ -602,6 +639,36 @@ async def test_the_return_to_the_preferred_broker(stage: FakeBroker) -> None:
     await asyncio.sleep(60)
     assert not stage.attempts and second.quiet  # once
     await stage.leave(client, first)
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["refuses", "hangs"])
+async def test_the_preferred_broker_has_its_client_back_within_five_seconds_whenever_it_returns(
+    stage: FakeBroker, hangs: bool
+) -> None:
+    """AF-T12: it returns at any moment between two attempts, or while one that gets no answer lasts."""
+    loop = asyncio.get_running_loop()
+    for tenths in range(0, 40 if hangs else 80, 2):
+        stage.down = {ONE}
+        client, second = await stage.client(uri(ONE, TWO, priorityBackup="true"))
+        if hangs:
+            stage.down = set()
+            await stage.accept()  # and nobody answers
+        await asyncio.sleep(tenths / 10 + (0 if hangs else 60))
+        stage.down = set()
+        stage.attempts.clear()
+        returned = loop.time()
+        first = await stage.accept()
+        sending = asyncio.ensure_future(client.send("/queue/a", b"%d" % tenths))
+        second.confirm(await second.expect(wire.SEND))
+        await sending
+        await first.welcome()
+        second.confirm(await second.expect(wire.DISCONNECT))
+        await second.closed.wait()
+        assert (client.address, loop.time() - returned < 5) == (ONE, True)
+        await asyncio.sleep(60)
+        # The one that is answered may have begun before.
+        assert [address for _, address in stage.attempts] in (([ONE],) if not hangs else ([ONE], [])), "once"
+        await stage.leave(client, first)
 
 
 async def test_preferred_addresses_can_be_named(stage: FakeBroker) -> None:

@@ -38,7 +38,7 @@ async def test_sends_fail_in_time_and_the_client_lives_on() -> None:
         began = time.monotonic()
         with pytest.raises(mom_client.ConnectionLost, match="no connection for 3 s"):
             await mom.send("/queue/a", "2")
-        assert 3.0 <= time.monotonic() - began <= 5.0
+        assert 3.0 <= time.monotonic() - began <= 3.0 + patient(0.5)
         await broker.start()
         await mom.send("/queue/a", "3")
         assert broker.bodies == [b"1", b"3"]
@@ -59,8 +59,9 @@ async def test_six_attempts_at_two_dead_addresses() -> None:
             await client.open()
         assert one in str(error.value) and two in str(error.value)
         assert attempts == 6
-        with pytest.raises(mom_client.ConnectionLost):
+        with pytest.raises(mom_client.ConnectionLost, match="6 attempts"):
             await client.send("/queue/a")
+        assert attempts == 6
 
 
 async def test_the_return_to_the_preferred_broker_under_load() -> None:
@@ -80,7 +81,7 @@ async def test_the_return_to_the_preferred_broker_under_load() -> None:
                     *(mom.send("/queue/a", b"%d" % number) for number in range(sent, sent + 50))
                 )
                 sent += 50
-                assert time.monotonic() - returned < 20
+                assert mom.address == preferred.address or time.monotonic() - returned < patient(5)
             bodies = second.bodies + preferred.bodies
             assert sorted(map(int, bodies)) == list(range(sent))
             assert second.bodies and preferred.bodies
@@ -111,12 +112,44 @@ async def test_a_text_of_addresses(tmp_path: Path, form: str) -> None:
                 assert other.bodies == [b"x"]
 
 
+async def test_a_text_is_read_once_in_each_sweep_when_all_others_have_failed(tmp_path: Path) -> None:
+    """AF-A06: its addresses are the last of a sweep."""
+    asked: list[str] = []
+
+    def note(place: str) -> Callable[[], None]:
+        return lambda: asked.append(place)
+
+    text = tmp_path / "brokers"
+    async with (
+        refusing(note("first")) as first,
+        refusing(note("second")) as second,
+        refusing(note("named")) as named,
+        served(text, note("text")) as url,
+    ):
+        text.write_text(f"stomp://127.0.0.1:{named}, stomp://127.0.0.1:{first}")
+        addresses = f"stomp://127.0.0.1:{first},stomp://127.0.0.1:{second}"
+        options = f"updateURIsURL={url}&maxReconnectAttempts=3&randomize=false"
+        with pytest.raises(mom_client.ConnectionLost, match="3 sweeps of the list, 9 attempts"):
+            await mom_client.connect(f"failover:({addresses})?{options}").open()
+    assert asked == ["first", "second", "text", "named"] * 3
+
+
+def refusing(came: Callable[[], None]) -> contextlib.AbstractAsyncContextManager[int]:
+    """A port at which nobody is let in; `came` is called for each attempt."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came()
+
+    return serving(refuse)
+
+
 @contextlib.asynccontextmanager
-async def served(file: Path) -> AsyncIterator[str]:
-    """The URL of `file` at a server that is closed in the end."""
+async def served(file: Path, read: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
+    """The URL of `file` at a server that is closed in the end; `read` is called for each request."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
+        read()
         writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + await asyncio.to_thread(file.read_bytes))
         await writer.drain()
 

@@ -138,6 +138,41 @@ async def test_attempts_without_end_are_made_at_the_first_address(stage: FakeBro
     await stage.leave(client, again)
 
 
+async def test_passes_without_end_are_made_through_the_list(stage: FakeBroker) -> None:
+    options = {"ReconnectEnabled": "true", "AddressListIterations": -1}
+    client, session = await stage.client(imq(ONE, TWO, **options))
+    await lose(stage, session, ONE, TWO)
+    await asyncio.sleep(100)
+    assert tried(stage) == [ONE, TWO] * (len(stage.attempts) // 2) and len(stage.attempts) >= 99
+    stage.down = {ONE}
+    again = await stage.come_back(client)
+    assert again.address == TWO
+    await stage.leave(client, again)
+
+
+@pytest.mark.parametrize(("seconds", "beats"), [("7", "7000,7000"), ("0", "0,0"), ("-1", "0,0")])
+async def test_the_ping_interval_is_that_of_the_heart_beats(
+    stage: FakeBroker, seconds: str, beats: str
+) -> None:
+    opening = asyncio.ensure_future(stage.connect(imq(ONE, PingInterval=seconds)).open())
+    session = await stage.accept()
+    connect = await session.welcome()
+    assert connect.headers["heart-beat"] == beats
+    await stage.leave(await opening, session)
+
+
+async def test_an_attempt_that_gets_no_answer_ends_with_the_connect_timeout(stage: FakeBroker) -> None:
+    opening = asyncio.ensure_future(
+        stage.connect(imq(ONE, TWO, SocketConnectTimeout=500, ReconnectInterval=0)).open()
+    )
+    silent = await stage.accept()
+    await silent.expect(b"CONNECT")
+    session = await stage.accept()
+    assert stage.attempts == [(0.0, ONE), (0.5, TWO)]
+    await session.welcome()
+    await stage.leave(await opening, session)
+
+
 async def test_a_random_list_is_shuffled(stage: FakeBroker) -> None:
     addresses = [f"stomp://{number}:1" for number in range(20)]
     stage.down = set(addresses)
@@ -193,16 +228,24 @@ async def test_events_can_be_iterated_and_end_with_the_client(stage: FakeBroker)
     assert [event async for event in client.events()] == []
 
 
-async def test_the_exception_listener_is_called_after_the_last_event(stage: FakeBroker) -> None:
+@pytest.mark.parametrize(
+    ("options", "failures"),
+    [({}, 0), ({"ReconnectEnabled": "true"}, 1), ({"ReconnectEnabled": "true", "ReconnectAttempts": 3}, 3)],
+)
+async def test_the_exception_listener_is_called_after_the_last_event(
+    stage: FakeBroker, options: dict[str, object], failures: int
+) -> None:
+    """CL-P24: each failed attempt is an event, the end of them all is another, and then it is called."""
     order: list[str] = []
     client, session = await stage.client(
-        imq(ONE),
-        listener=lambda event: order.append(event.kind),
+        imq(ONE, **options),
+        listener=lambda event: order.append(f"{event.kind}{' for good' * event.final}"),
         exception_listener=lambda _: order.append("error"),
     )
-    await lose(stage, session)
+    await lose(stage, session, ONE)
     await gives_up(client)
-    assert order == ["closed", "error"]
+    for_good = ["reconnect failed for good"] * (failures > 0)
+    assert order == ["closed", *["reconnect failed"] * failures, *for_good, "error"]
 
 
 async def test_the_code_of_a_refusal_is_that_of_the_event(stage: FakeBroker) -> None:
