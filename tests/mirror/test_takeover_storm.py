@@ -78,12 +78,16 @@ class Ledger:
         """Send until cancelled."""
         async with mirrors.client() as mom:
             while True:
-                numbers = range(self.sent, self.sent + WINDOW)
-                self.sent = numbers.stop
-                receipts = [mom.send_nowait(self.queue, str(number)) for number in numbers]
-                found = await asyncio.gather(*receipts, return_exceptions=True)
-                self.promised.update(one for one, error in zip(numbers, found, strict=True) if error is None)
+                await self.send_window(mom)
                 await asyncio.sleep(_PAUSE_S)
+
+    async def send_window(self, mom: mom_client.Client) -> None:
+        """Send the next messages, and wait for their receipts."""
+        numbers = range(self.sent, self.sent + WINDOW)
+        self.sent = numbers.stop
+        receipts = [mom.send_nowait(self.queue, str(number)) for number in numbers]
+        found = await asyncio.gather(*receipts, return_exceptions=True)
+        self.promised.update(one for one, error in zip(numbers, found, strict=True) if error is None)
 
     async def receive(self, mirrors: Clients) -> None:
         """Receive until cancelled."""

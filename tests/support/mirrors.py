@@ -140,6 +140,21 @@ class Login(NamedTuple):
     answered_at: float
 
 
+async def accepts(broker: BrokerProcess, within_s: float) -> bool:
+    """Return whether a broker accepts a login, in so many seconds."""
+    login = {"login": broker.user, "passcode": broker.password}
+    connect = encode(CONNECT, {"accept-version": "1.2", "host": "/"} | login, b"")
+    with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(within_s):
+            reader, writer = await asyncio.open_connection(broker.host, broker.stomp_port)
+            try:
+                writer.write(connect)
+                return (await reader.readline()).strip() == b"CONNECTED"
+            finally:
+                writer.close()
+    return False
+
+
 @dataclass
 class Probe:
     """Logs in at every broker again and again, and notes which accepted."""
@@ -154,19 +169,10 @@ class Probe:
                 group.create_task(self._probe(number, broker))
 
     async def _probe(self, number: int, broker: BrokerProcess) -> None:
-        login = {"login": broker.user, "passcode": broker.password}
-        connect = encode(CONNECT, {"accept-version": "1.2", "host": "/"} | login, b"")
         while True:
-            with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-                async with asyncio.timeout(patient(5)):
-                    began_at = time.monotonic()
-                    reader, writer = await asyncio.open_connection(broker.host, broker.stomp_port)
-                    try:
-                        writer.write(connect)
-                        if (await reader.readline()).strip() == b"CONNECTED":
-                            self.accepted.append(Login(number, began_at, time.monotonic()))
-                    finally:
-                        writer.close()
+            began_at = time.monotonic()
+            if await accepts(broker, patient(5)):
+                self.accepted.append(Login(number, began_at, time.monotonic()))
             await asyncio.sleep(_PROBE_S)
 
     @property
