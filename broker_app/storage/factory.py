@@ -49,6 +49,7 @@ def make_shared(
         cursor_bytes=config.cursor_bytes,
         call_soon_threadsafe=call_soon_threadsafe,
         private=private_store(config),
+        body_at=body_at,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from broker_app.core.record_reader import Reader
 from broker_app.journal import codec
 from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.port import Damaged
+from broker_app.journal.shared.shared_journal import SharedJournal
+from broker_app.journal.store import Holder
+from broker_app.journal.stores.directory.store import FileStore
 
 from .stage import Life, Reports, batch_of
 
@@ -25,6 +29,22 @@ def record_of(body: bytes, block: bytes = b"kind:a\n") -> bytes:
     message = Message(Envelope("/topic/t", block), body, 1, 7, True)
     message.explicit_id = b"0" * records.ID_SIZE
     return b"".join(records.published(message, 0, "/queue/a"))
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Life]:
+    """A journal in a store that brokers share."""
+    reports = Reports()
+    journal = SharedJournal(
+        FileStore(tmp_path, "j"),
+        Holder("one:8000", "stomp://one:61613"),
+        call_soon_threadsafe=reports.call_soon_threadsafe,
+        body_at=records.body_at,
+    )
+    life = Life(journal, reports.wait)
+    life.restore()
+    yield life
+    journal.close()
 
 
 @pytest.fixture
@@ -55,8 +75,34 @@ def test_the_body_of_a_large_record_is_read_apart(life: Life, block: bytes) -> N
     assert bytes_of((large, whole)) == 2 * len(whole)
 
 
-def test_a_large_record_among_others_of_its_batch_is_whole(life: Life) -> None:
-    whole = record_of(BODY)
+def test_the_loop_copies_no_large_record_into_a_shared_store_nor_out_of_it(shared: Life) -> None:
+    parts = [record_of(b"x" * (48 * MIB))]
+    began = time.thread_time()
+    shared.commit(batch_of(1, parts, keep=[1]))
+    (found,) = shared.read([1])
+    message = Reader("/queue/a").message(found, 1)
+    took_s = time.thread_time() - began
+    assert isinstance(found, LargeRecord) and found + found.body == parts[0]
+    assert message.body is found.body
+    assert took_s < 0.01  # one copy takes longer
+
+
+def test_a_large_record_of_a_shared_store_is_read_again_after_others(shared: Life) -> None:
+    whole, small = record_of(BODY), record_of(b"small")
+    shared.commit(batch_of(1, [whole], keep=[1]))
+    shared.commit(batch_of(2, [whole, small], keep=[2, 3]))
+    for _ in range(2):
+        large, together, other = shared.read([1, 2, 3])
+        assert isinstance(large, LargeRecord) and large + large.body == together == whole and other == small
+    shared.settle(2)
+    assert shared.read([3]) == [small]
+
+
+@pytest.mark.parametrize("journal", ["life", "shared"])
+def test_a_large_record_among_others_of_its_batch_is_whole(
+    journal: str, request: pytest.FixtureRequest
+) -> None:
+    life, whole = request.getfixturevalue(journal), record_of(BODY)
     life.commit(batch_of(1, [whole, record_of(b"small")], keep=[1, 2]))
     assert life.read([1]) == [whole]
 
@@ -68,6 +114,16 @@ def test_damage_in_a_large_body_is_found(life: Life, tmp_path: Path) -> None:
         file.seek(2 * MIB)
         file.write(b"damage")
     (found,) = life.read([1])
+    assert isinstance(found, Damaged)
+
+
+def test_damage_in_a_large_body_of_a_shared_store_is_found(shared: Life, tmp_path: Path) -> None:
+    shared.commit(batch_of(1, [record_of(BODY)], keep=[1]))
+    (log,) = [path for path in tmp_path.rglob("*") if path.is_file() and BODY[:4096] in path.read_bytes()]
+    with log.open("r+b") as file:
+        file.seek(2 * MIB)
+        file.write(b"damage")
+    (found,) = shared.read([1])
     assert isinstance(found, Damaged)
 
 

@@ -18,7 +18,7 @@ _ENTRY_BYTES = 40  # of memory a record, in addition to its content
 
 #: a frame with one record of more bytes is read in two pieces; the first has the destinations of most frames
 _LARGE_BYTES = 64 * 1024
-_HEAD_BYTES = 4 * 1024
+HEAD_BYTES = 4 * 1024
 
 #: a larger record is read apart from its body, and not kept
 APART_BYTES = 1024 * 1024
@@ -144,7 +144,7 @@ def _load(stored: StoredFrame, file: File) -> LoadedBatch:
 def _load_alone(stored: StoredFrame, file: File) -> LoadedBatch | None:
     """The only record of a frame, read without its head, so that it is not copied; None if the frame is
     another one, or is damaged."""
-    head = file.read(_HEAD_BYTES, stored.offset)
+    head = file.read(HEAD_BYTES, stored.offset)
     frame = _frame_of_one(stored, head)
     if frame is None:
         return None
@@ -157,7 +157,7 @@ def _load_alone(stored: StoredFrame, file: File) -> LoadedBatch | None:
 
 def _load_apart(stored: StoredFrame, file: File, body_at: BodyAt) -> LargeRecord | None:
     """The only record of a frame, whose body is read into memory of its own: nothing has to copy it."""
-    head = file.read(_HEAD_BYTES, stored.offset)
+    head = file.read(HEAD_BYTES, stored.offset)
     frame = _frame_of_one(stored, head)
     at = body_at(head[frame.records_at :]) if frame is not None else 0
     if frame is None or not 0 < at < frame.length - frame.records_at:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker_app.base.large_record import LargeRecord, bytes_of
 from broker_app.journal import codec
 from broker_app.journal.errors import Busy, NoSuchPosition
+from broker_app.journal.log.frame_loader import APART_BYTES, HEAD_BYTES, BodyAt
 from broker_app.journal.log.segment import Segment, SegmentIndex
 from broker_app.journal.port import Damaged, Found
 from broker_app.journal.store import Store, Unreachable
@@ -40,13 +42,20 @@ class _Place(NamedTuple):
 
 class FrameReader:
     """Answers reads from the cache at once, others when their frames have been fetched: those of several
-    requests in one query of at most `QUERY_BYTES`, or those of one."""
+    requests in one query of at most `QUERY_BYTES`, or those of one. Large frames are opened in the thread
+    that fetches them; with `body_at`, a record that is alone in one is in two parts (`LargeRecord`)."""
 
     def __init__(
-        self, store: Store, index: SegmentIndex, cache_bytes: int, call_soon_threadsafe: CallSoon | None
+        self,
+        store: Store,
+        index: SegmentIndex,
+        cache_bytes: int,
+        call_soon_threadsafe: CallSoon | None,
+        body_at: BodyAt | None = None,
     ) -> None:
         self._store = store
         self._index = index
+        self._body_at = body_at
         self._cache: OrderedDict[Key, Content] = OrderedDict()
         self._sizes: dict[Key, int] = {}
         self._cache_bytes = cache_bytes
@@ -107,7 +116,7 @@ class FrameReader:
             if missing:
                 self._fetching = True
                 self.loads += 1
-                self._worker.submit(partial(self._store.load, missing), partial(self._fetched, missing))
+                self._worker.submit(partial(self._load, missing), partial(self._fetched, missing))
 
     def _next_query(self) -> list[Key]:
         """The frames to fetch now: those of the first request, and of others as far as they are not too many.
@@ -181,19 +190,32 @@ class FrameReader:
         self._cache.move_to_end(key)
         if not isinstance(content, bytes):
             return content
-        opened = records_of(key[0], content)
-        if opened is None:
-            found: dict[int, bytes] | str = (
-                f"{self._store.description}: the batch at position {key[1]} is damaged"
-            )
-        else:
-            found = opened
-            self._cached += _ENTRY_BYTES * len(opened)
-            self._sizes[key] += _ENTRY_BYTES * len(opened)
+        found = self._opened(key, content)
+        if isinstance(found, dict):
+            self._cached += _ENTRY_BYTES * len(found)
+            self._sizes[key] += _ENTRY_BYTES * len(found)
         self._cache[key] = found
         return found
 
-    def _fetched(self, keys: Sequence[Key], frames: dict[Key, bytes] | None, error: Exception | None) -> None:
+    def _opened(self, key: Key, frame: bytes) -> dict[int, bytes] | str:
+        """The records of a frame, or why they cannot be read."""
+        found = records_of(key[0], frame)
+        if found is None:
+            return f"{self._store.description}: the batch at position {key[1]} is damaged"
+        return found
+
+    def _load(self, keys: Sequence[Key]) -> dict[Key, Content]:
+        """Fetch frames, and open those that are large; in the thread."""
+        found: dict[Key, Content] = dict(self._store.load(keys))
+        for key, frame in found.items():
+            if isinstance(frame, bytes) and len(frame) > APART_BYTES:
+                alone = _record_apart(key, frame, self._body_at) if self._body_at is not None else None
+                found[key] = {key[1]: alone} if alone is not None else self._opened(key, frame)
+        return found
+
+    def _fetched(
+        self, keys: Sequence[Key], frames: dict[Key, Content] | None, error: Exception | None
+    ) -> None:
         if frames is None:
             self._fetching = False
             requests, self._waiting = self._waiting, []
@@ -204,7 +226,7 @@ class FrameReader:
         for key in keys:
             frame = frames.get(key)
             if frame is not None:
-                self._keep(key, frame, len(frame) + _ENTRY_BYTES)
+                self._keep(key, frame, _size_of(frame))
             elif key[0] in self._leaving:
                 self._paused = True
             elif any(segment.sequence == key[0] for segment in self._index):
@@ -227,6 +249,27 @@ class FrameReader:
         while self._cached > self._cache_bytes and len(self._cache) > 1:
             key, _ = self._cache.popitem(last=False)
             self._cached -= self._sizes.pop(key)
+
+
+def _size_of(content: Content) -> int:
+    """The bytes of memory that it takes."""
+    if isinstance(content, dict):
+        return bytes_of(content.values()) + _ENTRY_BYTES * (1 + len(content))
+    return (len(content) if isinstance(content, bytes) else 0) + _ENTRY_BYTES
+
+
+def _record_apart(key: Key, content: bytes, body_at: BodyAt) -> LargeRecord | None:
+    """The only record of a frame, whose body is in memory of its own: nothing has to copy it; None for
+    another frame, or a damaged one."""
+    frame = codec.decode_frame(content, 0)
+    if frame is None or frame.segment_id != key[0] or frame.count != 1 or frame.flags & codec.CARRIED:
+        return None
+    at = frame.records_at
+    body = at + body_at(content[at : at + HEAD_BYTES])
+    if not at < body < frame.length == len(content):
+        return None
+    record = LargeRecord(content[at:body], content[body:])
+    return record if codec.is_whole_apart((content[:at], record, record.body), frame) else None
 
 
 def records_of(segment: int, content: bytes) -> dict[int, bytes] | None:

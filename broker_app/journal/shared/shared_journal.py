@@ -10,12 +10,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Event
+from typing import NamedTuple
 
 from broker_app.journal import codec
 from broker_app.journal.copy_mark import mark_in_store, refuse_incomplete
 from broker_app.journal.errors import JournalDamaged, JournalFailed
 from broker_app.journal.log import log_reader
 from broker_app.journal.log.cursors import KEPT_BYTES, KEPT_S, Cursors, NoteDocument
+from broker_app.journal.log.frame_loader import APART_BYTES, BodyAt
 from broker_app.journal.log.retention import NOTHING_KEPT, Retention
 from broker_app.journal.log.segment import Segment, SegmentIndex
 from broker_app.journal.port import (
@@ -48,6 +50,13 @@ LEASE_S = 3.0
 _RETRY_S = 0.25
 
 
+class _Stored(NamedTuple):
+    """The length of a frame that was stored, and the frame unless it is large."""
+
+    length: int
+    frame: bytes | None
+
+
 class SharedJournal:
     """See `port.Journal` for the promises.
 
@@ -55,7 +64,7 @@ class SharedJournal:
     is wanted any more, and up to `cursor_bytes` from the smallest cursor on that was reported in the last
     `cursor_s`. Without `call_soon_threadsafe` there are no threads: everything happens at once in
     the caller's, `done` included, and the lease is not renewed. `private` is the store of a private journal,
-    which becomes a copy of this one.
+    which becomes a copy of this one. `body_at` is for large bodies (`FrameReader`).
     """
 
     def __init__(
@@ -71,6 +80,7 @@ class SharedJournal:
         cache_bytes: int = CACHE_BYTES,
         call_soon_threadsafe: CallSoon | None = None,
         private: Store | None = None,
+        body_at: BodyAt | None = None,
     ) -> None:
         self._pair = PairedStore(store, private) if private is not None else None
         store = self._pair or store
@@ -82,7 +92,7 @@ class SharedJournal:
         self._segment_bytes = segment_bytes
         self._renews = call_soon_threadsafe is not None
         self._index = SegmentIndex()
-        self._reader = FrameReader(store, self._index, cache_bytes, call_soon_threadsafe)
+        self._reader = FrameReader(store, self._index, cache_bytes, call_soon_threadsafe, body_at)
         self._log_reader = log_reader.of_store(store, self._index, call_soon_threadsafe)
         self._committer = Worker("journal-commit", call_soon_threadsafe)
         self._keeper = LeaseKeeper(store, lease_s, self._lease_lost)
@@ -242,31 +252,21 @@ class SharedJournal:
         if self._active.end >= self._segment_bytes:
             self._active = self._new_segment()
         segment = self._active
-        frame = b"".join(
-            codec.encode_frame(
-                segment_id=segment.sequence,
-                epoch=self.epoch,
-                first_position=batch.first_position,
-                time_us=batch.time_us,
-                count=batch.count,
-                table=codec.encode_table(batch.destinations),
-                parts=batch.parts,
-            )
-        )
         self._next_position += batch.count
         self._committer.submit(
-            partial(self._append, segment.sequence, batch.first_position, batch.count, frame),
-            partial(self._appended, segment, batch, frame, done),
+            partial(self._append, segment.sequence, batch), partial(self._appended, segment, batch, done)
         )
 
-    def _append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
-        """In the committer's thread: store a frame, however often that has to be tried."""
+    def _append(self, segment: int, batch: Batch) -> _Stored:
+        """In the committer's thread: store a batch, however often that has to be tried."""
+        frame = self._frame(segment, batch)
+        first_position, count = batch.first_position, batch.count
         delay_s = 0.01
         while True:
             try:
                 self._store.append(segment, first_position, count, frame)
                 self._space.stored()
-                return
+                return _Stored(len(frame), frame if len(frame) <= APART_BYTES else None)
             except Fenced as error:
                 # A broker that was paused ends because its lease has expired, and not because of this.
                 log.error("%d records from position %d on were not stored: %s", count, first_position, error)
@@ -280,24 +280,38 @@ class SharedJournal:
                     ) from error
                 delay_s = min(2 * delay_s, _RETRY_S)
 
+    def _frame(self, segment: int, batch: Batch) -> bytes:
+        return b"".join(
+            codec.encode_frame(
+                segment_id=segment,
+                epoch=self.epoch,
+                first_position=batch.first_position,
+                time_us=batch.time_us,
+                count=batch.count,
+                table=codec.encode_table(batch.destinations),
+                parts=batch.parts,
+                is_large=sum(map(len, batch.parts)) > APART_BYTES,
+            )
+        )
+
     def _appended(
-        self, segment: Segment, batch: Batch, frame: bytes, done: Done, _: None, error: Exception | None
+        self, segment: Segment, batch: Batch, done: Done, stored: _Stored | None, error: Exception | None
     ) -> None:
-        if error is not None:
+        if stored is None:
             self._failure = error if isinstance(error, JournalFailed) else JournalFailed(str(error))
             done(self._failure)
             return
         if not len(segment):
             segment.first_position = batch.first_position
             self._index.add(segment)
-        segment.append(batch.first_position, batch.count, len(frame), batch.published)
+        segment.append(batch.first_position, batch.count, stored.length, batch.published)
         self._upkeep.active = segment
-        if batch.published:
-            self._reader.add(segment, batch.first_position, frame)
+        if batch.published and stored.frame is not None:
+            self._reader.add(segment, batch.first_position, stored.frame)
         self._counters["commits"] += 1
         self._counters["records"] += batch.count
-        self._counters["bytes_written"] += len(frame)
-        self._space.take(len(frame))
+        self._counters["bytes_written"] += stored.length
+        self._space.take(stored.length)
         if self._index.free(batch.freed):
             self._upkeep.run()
             self.wants_snapshot = self._upkeep.would_free(self._next_position)
