@@ -35,6 +35,18 @@ class Item(NamedTuple):
         return self.due_ms or self.priority, self.position
 
 
+class LeftMemory(LookupError):
+    """The body of a message has left memory since the message was found."""
+
+
+def message_of(item: Item) -> Message | None:
+    """The message of an item that was found earlier; None when its body has to be read from the journal.
+    Raises LeftMemory."""
+    if item.message is not None and not item.message.has_body:
+        raise LeftMemory(item.position)
+    return item.message
+
+
 def browse_delayed(
     broker: Broker, address: str, *, after: tuple[int, int] | None = None, limit: int = 50
 ) -> list[Item]:

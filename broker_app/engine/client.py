@@ -10,21 +10,23 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.large_record import bytes_of
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core.browse import LeftMemory
 from broker_app.core.message import Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.core.records import head_of
 from broker_app.engine.engine import Backpressure, Engine
 from broker_app.engine.leases import SEPARATOR, Leases
 from broker_app.engine.record_reader import NotLoaded
+from broker_app.journal.errors import NoSuchPosition
 from broker_app.journal.port import Damaged
 
+_Found = TypeVar("_Found")
 _Value = TypeVar("_Value")
 _Command = (
     c.Transfer
@@ -255,17 +257,34 @@ class EngineClient(InnerReceiver):
 
     @asynccontextmanager
     async def read_in_turn(
-        self, wanted: Callable[[], Sequence[int]], read: Callable[[int], _Value]
+        self,
+        find: Callable[[], _Found],
+        stored: Callable[[_Found], Sequence[int]],
+        read: Callable[[_Found, int], _Value],
     ) -> AsyncIterator[_Value]:
-        """The result of `read(most)`, called as by `inspect`, when it is the turn of this reader: it may read
-        so many of the positions that `wanted` returns. The messages that were read are no longer in memory at
-        the end of the `with` block."""
-        positions = await self.inspect(wanted)
+        """The result of `read(found, most)` of what `find` returns, both called as by `inspect`. If messages
+        of it are `stored` at some positions in the journal, `read` is called when it is the turn of this
+        reader, which may read `most` of them; `find` is called again only if one was removed meanwhile. The
+        messages that were read are no longer in memory at the end of the `with` block."""
+
+        def begin() -> tuple[_Found, Sequence[int], list[_Value]]:
+            found = find()
+            positions = stored(found)
+            return found, positions, [] if positions else [read(found, 0)]
+
+        found, positions, values = await self.inspect(begin)
         if not positions:
-            yield await self.inspect(partial(read, 1))
+            yield values.pop()
             return
         async with self.engine.records.turn(positions) as first:
-            yield await self.inspect(partial(read, len(first)))
+
+            def read_now() -> _Value:
+                try:
+                    return read(found, len(first))
+                except (NoSuchPosition, LeftMemory):
+                    return read(find(), len(first))
+
+            yield await self.inspect(read_now)
 
     async def turn(self) -> None:
         """Wait until all commands submitted before are carried out."""

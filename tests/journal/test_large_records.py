@@ -80,9 +80,10 @@ def test_the_loop_copies_no_large_record_into_a_shared_store_nor_out_of_it(share
     began = time.thread_time()
     shared.commit(batch_of(1, parts, keep=[1]))
     (found,) = shared.read([1])
+    assert isinstance(found, LargeRecord)
     message = Reader("/queue/a").message(found, 1)
     took_s = time.thread_time() - began
-    assert isinstance(found, LargeRecord) and found + found.body == parts[0]
+    assert found + found.body == parts[0]
     assert message.body is found.body
     assert took_s < 0.01  # one copy takes longer
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
 import pytest
 
+from broker_app.core import browse as core_browse
+from broker_app.core.delivery.unsettled import LARGE_BODY
 from broker_app.core.limits import Limits
+from broker_app.engine.read_budget import NODE_BYTES
 from broker_app.features.jobs import filters
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.messages import browse
@@ -335,6 +339,54 @@ async def test_a_text_is_found_in_any_case_of_letters_as_far_as_bodies_are_searc
     assert len((await look(rest, "a", q="bär"))["items"]) == 3
     monkeypatch.setattr(filters, "MAX_SEARCHED", 5)
     assert [item["body"] for item in (await look(rest, "a", q="bär"))["items"]] == ["BÄR"]
+
+
+@pytest.mark.parametrize("window", [1, 100], ids=["in the journal", "in memory"])
+async def test_what_a_page_shows_is_looked_for_once(
+    make_rest: MakeRest, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    rest = make_rest(core=Limits(window=window, fetch_messages=1))
+    await rest.publish("a", *map(str, range(5)))
+    looked: list[int] = []
+    find = core_browse.browse
+
+    def counted(*arguments: Any, **limits: Any) -> list[core_browse.Item] | None:
+        found = find(*arguments, **limits)
+        looked.append(len(found or ()))
+        return found
+
+    monkeypatch.setattr(core_browse, "browse", counted)
+    assert [item["body"] for item in (await look(rest, "a"))["items"]] == ["0", "1", "2", "3", "4"]
+    assert looked == [5]
+
+
+async def test_a_page_that_waits_for_its_turn_to_read_does_without_what_was_removed_meanwhile(
+    make_rest: MakeRest,
+) -> None:
+    rest = make_rest(core=Limits(window=1, fetch_messages=1))
+    await rest.publish("a", *map(str, range(5)))
+    budget = rest.engine._read_budget
+    async with budget.hold(NODE_BYTES):
+        page = asyncio.create_task(look(rest, "a"))
+        await rest.until(lambda: bool(budget._waiting))
+        await rest.alice.delete("/queues/a/messages", params={"all": "true"})
+    assert (await page)["items"] == []
+
+
+async def test_a_page_that_waits_for_its_turn_to_read_shows_what_has_left_memory_meanwhile(
+    make_rest: MakeRest,
+) -> None:
+    rest = make_rest(core=Limits(window=2, fetch_messages=1))
+    large = "0" * (LARGE_BODY + 1)  # which is not kept for who has received it
+    await rest.publish("a", large, "1", "2")
+    budget = rest.engine._read_budget
+    async with budget.hold(NODE_BYTES):
+        page = asyncio.create_task(look(rest, "a"))
+        await rest.until(lambda: bool(budget._waiting))
+        await rest.receive("a")
+    shown = [(item["body"], item["size"], item["state"]) for item in (await page)["items"]]
+    preview = large[: RestLimits().max_preview_bytes]
+    assert shown == [(preview, len(large), "unsettled"), ("1", 1, "ready"), ("2", 1, "ready")]
 
 
 @pytest.mark.parametrize(

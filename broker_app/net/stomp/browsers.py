@@ -148,8 +148,8 @@ class Browsers:
         conversation, after = self._conversation, None
         while True:
             await self._check(browser)
-            stored, read = partial(self._stored, browser, after), partial(self._page, browser, after)
-            async with conversation.sessions.requests.read_in_turn(stored, read) as page:
+            find, read = partial(self._following, browser, after), partial(self._page, browser)
+            async with conversation.sessions.requests.read_in_turn(find, _stored, read) as page:
                 frames, after = page
             yield frames
             if after is None:
@@ -206,26 +206,23 @@ class Browsers:
         broker = self._conversation.sessions.engine.broker
         return browse.browse(broker, browser.subscription.address, after=after, limit=_PAGE + 1) or ()
 
-    def _stored(self, browser: _Browser, after: _Cursor | None) -> list[int]:
-        """The positions of the messages of the next page that are not in memory."""
-        return [item.position for item in self._following(browser, after)[:_PAGE] if item.message is None]
-
-    def _page(self, browser: _Browser, after: _Cursor | None, most: int) -> _Page:
-        """The next messages, of which `most` are read. Raises NotLoaded when these have to be fetched."""
+    def _page(self, browser: _Browser, found: Sequence[browse.Item], most: int) -> _Page:
+        """The next messages, of which `most` are read. Raises NotLoaded when these have to be fetched, and
+        NoSuchPosition or LeftMemory if one was removed since it was found."""
         engine, renderer = self._conversation.sessions.engine, self._conversation.renderer
         subscription, frames, size = browser.subscription, list[bytes](), 0
-        found = self._following(browser, after)
-        if not found:
+        queue = engine.broker.destinations.queues.get(subscription.address)
+        if not found or queue is None:
             return _Page(frames, None)
         masks = self._conversation.sessions.access.masks_of(browser.client)
-        queue = subscription.queue = engine.broker.destinations.queues[subscription.address]
-        stored = [item.position for item in found[:_PAGE] if item.message is None][:most]
+        subscription.queue = queue
+        stored = _stored(found)[:most]
         records = iter(engine.records(stored) if stored else ())
         for shown, item in enumerate(found[:_PAGE]):
             record = next(records, None) if item.message is None else b""
             if record is None:
                 return _Page(frames, found[shown - 1].cursor)
-            message = item.message or _message_of(queue, item, record)
+            message = browse.message_of(item) or _message_of(queue, item, record)
             message = masks.shown(browser.destination.address, message)
             if self._wants(browser, message):
                 frames.append(renderer.browsed(subscription, message))
@@ -251,6 +248,11 @@ class Browsers:
         if missing:
             headers.append(("not-shown", ",".join(missing)))
         return rendering.answer(MESSAGE, headers, version=conversation.version)
+
+
+def _stored(found: Sequence[browse.Item]) -> list[int]:
+    """The positions of the messages of the next page that are not in memory."""
+    return [item.position for item in found[:_PAGE] if item.message is None]
 
 
 def _message_of(queue: Queue, item: browse.Item, record: bytes) -> Message:

@@ -85,6 +85,13 @@ class Page(NamedTuple, Generic[_Row]):
     size: int
 
 
+class _Step(NamedTuple):
+    """The messages that one step looks at, and whether others follow."""
+
+    found: Sequence[core_browse.Item]
+    more: bool
+
+
 class Browser:
     """Endpoints that look at messages."""
 
@@ -255,8 +262,8 @@ class Browser:
             left = search._replace(
                 limit=search.limit - len(page.rows), most_bytes=search.most_bytes - page.size
             )
-            read = partial(self._run, left, page.next)
-            async with self._engine_client.read_in_turn(partial(self._stored, left, page.next), read) as run:
+            find, stored = partial(self._following, left, page.next), partial(_stored, left)
+            async with self._engine_client.read_in_turn(find, stored, partial(self._run, left)) as run:
                 page = Page(
                     page.rows + [show(row) for row in run.rows],
                     run.next,
@@ -271,13 +278,7 @@ class Browser:
             if page.scanned >= _MAX_SCANNED or clock() >= ends_s:
                 return page, True
 
-    def _stored(self, search: Search, after: Cursor | None) -> list[int]:
-        """The positions of the messages of the next step that are not in memory."""
-        found, _ = self._following(search, after)
-        return [item.position for item in found if _is_stored(search, item)]
-
-    def _following(self, search: Search, after: Cursor | None) -> tuple[Sequence[core_browse.Item], bool]:
-        """The messages that one step looks at, and whether others follow."""
+    def _following(self, search: Search, after: Cursor | None) -> _Step:
         broker, address = self._broker, queue_of(self._broker, search.address).address
         plain = search.fits is None and search.state is None
         count = min(search.limit, _RUN) if plain else _RUN
@@ -288,12 +289,13 @@ class Browser:
             found = core_browse.browse(
                 broker, address, after=after, limit=count + 1, backwards=search.backwards
             )
-        return (found or [])[:count], len(found or ()) > count
+        return _Step((found or [])[:count], len(found or ()) > count)
 
-    def _run(self, search: Search, after: Cursor | None, most: int) -> Page[Shown]:
-        """The part of the page that one step finds, in which `most` messages are read."""
+    def _run(self, search: Search, step: _Step, most: int) -> Page[Shown]:
+        """The part of the page that one step finds, in which `most` messages are read. Raises
+        NoSuchPosition or LeftMemory if one was removed since it was found."""
         until_s = time.monotonic() + _SLICE_S
-        found, more = self._following(search, after)
+        found, more = step
         queue = queue_of(self._broker, search.address)
         rows: list[Shown] = []
         size = scanned = 0
@@ -321,7 +323,12 @@ class Browser:
         bodies = iter(load(self._read, queue, [found[number].position for number in stored[:most]]))
         for item in found[:end]:
             fits = search.state is None or item.state == search.state
-            yield item, (item.message or next(bodies)) if fits else None
+            yield item, (core_browse.message_of(item) or next(bodies)) if fits else None
+
+
+def _stored(search: Search, step: _Step) -> list[int]:
+    """The positions of the messages of a step that are not in memory."""
+    return [item.position for item in step.found if _is_stored(search, item)]
 
 
 def _is_stored(search: Search, item: core_browse.Item) -> bool:

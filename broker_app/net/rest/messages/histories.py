@@ -66,9 +66,9 @@ class Histories:
         start = parse_start(text)
         after: int | None = None
         while True:
-            wanted = partial(self._positions, address, start, after, limit - len(rows))
-            read = partial(self._read_some, address, start, after, limit - len(rows))
-            async with self._engine_client.read_in_turn(wanted, read) as page:
+            find = partial(self._positions, address, start, after, limit - len(rows))
+            read = partial(self._read_some, address, start)
+            async with self._engine_client.read_in_turn(find, list, read) as page:
                 for message in page.messages:
                     size += len(message.body)
                     rows.append(
@@ -93,10 +93,11 @@ class Histories:
         behind = _first(history, start) - 1 if after is None else after
         return list(islice(history.after(behind), min(limit, READ_POSITIONS)))
 
-    def _read_some(self, address: str, start: Start, after: int | None, limit: int, most: int) -> _Page:
-        """The first `most` of these messages, without those from before the time that was asked for."""
+    def _read_some(self, address: str, start: Start, wanted: list[int], most: int) -> _Page:
+        """The messages at the first `most` positions, without those from before the time that was asked
+        for."""
         history = self._engine_client.engine.broker.histories.histories.get(address)
-        positions = self._positions(address, start, after, limit)[:most]
+        positions = wanted[:most]
         if history is None or not positions:
             return _Page([], None, 0 if history is None else len(history))
         found = Reader(address).messages(self._read(positions), positions)

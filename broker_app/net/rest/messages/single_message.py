@@ -213,7 +213,8 @@ class MessageEndpoints:
 
     async def _in_turn(self, position: int, look: Callable[[], _Value]) -> _Value:
         """The result of `look`, which may read the message at a position."""
-        async with self._engine_client.read_in_turn(lambda: (position,), lambda _: look()) as found:
+        there = (position,)
+        async with self._engine_client.read_in_turn(lambda: there, list, lambda *_: look()) as found:
             return found
 
     async def _scan(self, address: str, message_id: bytes) -> int | None:
