@@ -58,8 +58,13 @@ def checksum(content: bytes, before: int = 0) -> int:
     """CRC32C of `content`, behind what has the checksum `before`."""
     if len(content) <= _AT_ONCE_BYTES:
         return int(google_crc32c.extend(before, content))
-    for at in range(0, len(content), _AT_ONCE_BYTES):
-        before = google_crc32c.extend(before, content[at : at + _AT_ONCE_BYTES])
+    return _checksum_of_part(content, 0, len(content), before)
+
+
+def _checksum_of_part(content: bytes, start: int, end: int, before: int = 0) -> int:
+    """The same of `content[start:end]`, of which no more is copied at a time than is calculated at once."""
+    for at in range(start, end, _AT_ONCE_BYTES):
+        before = google_crc32c.extend(before, content[at : min(at + _AT_ONCE_BYTES, end)])
     return before
 
 
@@ -207,7 +212,7 @@ def is_whole(content: bytes, at: int, frame: Frame) -> bool:
     end = at + frame.length
     if frame.records_at > frame.length or end > len(content):
         return False
-    return checksum(content[at + _PREFIX.size : end]) == frame.crc
+    return _checksum_of_part(content, at + _PREFIX.size, end) == frame.crc
 
 
 def is_whole_apart(pieces: Sequence[bytes], frame: Frame) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
 from broker_app.journal.stores.directory.store import FileStore
 
-from .stage import Life, Reports, batch_of
+from .stage import Life, Reports, batch_of, published, quick_journal
 
 MIB = 1024 * 1024
 BODY = bytes(range(256)) * (3 * MIB // 256)
@@ -106,6 +107,28 @@ def test_a_large_record_among_others_of_its_batch_is_whole(
     life, whole = request.getfixturevalue(journal), record_of(BODY)
     life.commit(batch_of(1, [whole, record_of(b"small")], keep=[1, 2]))
     assert life.read([1]) == [whole]
+
+
+def test_a_large_record_that_survives_is_copied_without_a_second_one_in_memory(tmp_path: Path) -> None:
+    journal = quick_journal(tmp_path, segment_bytes=80 * MIB)
+    life = Life(journal)
+    life.restore()
+    body = bytes(range(256)) * (16 * MIB // 256)
+    survivors = {}
+    for number in range(4):
+        own = b"%d" % number + body
+        (survivor,) = life.publish(own)
+        survivors[survivor] = published(own)
+        others = [position for _ in range(6) for position in life.publish(body)]
+        tracemalloc.start()
+        life.snapshot()
+        life.settle(*others)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1.5 * len(body)
+    assert journal.statistics()["segments_copied"] == 3  # one of them was a copy
+    assert life.read(list(survivors)) == list(survivors.values())
+    life.close()
 
 
 def test_damage_in_a_large_body_is_found(life: Life, tmp_path: Path) -> None:

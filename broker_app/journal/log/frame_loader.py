@@ -4,6 +4,7 @@ import errno
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from broker_app.base.large_record import LargeRecord
 from broker_app.journal import codec
@@ -56,6 +57,14 @@ class LoadedBatch:
             if position not in places:
                 raise reclaimed(position)
         return [content[slice(*places[position])] for position in positions]
+
+
+class Alone(NamedTuple):
+    """A frame with one record, read in two pieces; that of a CARRIED one begins with its position."""
+
+    frame: codec.Frame
+    head: bytes
+    record: bytes
 
 
 class Unreadable(Exception):
@@ -144,15 +153,22 @@ def _load(stored: StoredFrame, file: File) -> LoadedBatch:
 def _load_alone(stored: StoredFrame, file: File) -> LoadedBatch | None:
     """The only record of a frame, read without its head, so that it is not copied; None if the frame is
     another one, or is damaged."""
+    alone = read_alone(stored, file)
+    if alone is None or alone.frame.flags & codec.CARRIED:
+        return None
+    starts = codec.record_starts(alone.record, 0, len(alone.record))
+    return LoadedBatch(stored.first, stored.first + 1, alone.record, starts, None)
+
+
+def read_alone(stored: StoredFrame, file: File) -> Alone | None:
+    """The only record of a frame, checked; None if the frame is another one, or is damaged."""
     head = file.read(HEAD_BYTES, stored.offset)
     frame = _frame_of_one(stored, head)
     if frame is None:
         return None
+    head = head[: frame.records_at]
     record = file.read(frame.length - frame.records_at, stored.offset + frame.records_at)
-    if not codec.is_whole_apart((head[: frame.records_at], record), frame):
-        return None
-    starts = codec.record_starts(record, 0, len(record))
-    return LoadedBatch(stored.first, stored.first + 1, record, starts, None)
+    return Alone(frame, head, record) if codec.is_whole_apart((head, record), frame) else None
 
 
 def _load_apart(stored: StoredFrame, file: File, body_at: BodyAt) -> LargeRecord | None:
@@ -160,7 +176,7 @@ def _load_apart(stored: StoredFrame, file: File, body_at: BodyAt) -> LargeRecord
     head = file.read(HEAD_BYTES, stored.offset)
     frame = _frame_of_one(stored, head)
     at = body_at(head[frame.records_at :]) if frame is not None else 0
-    if frame is None or not 0 < at < frame.length - frame.records_at:
+    if frame is None or frame.flags & codec.CARRIED or not 0 < at < frame.length - frame.records_at:
         return None
     start = stored.offset + frame.records_at
     before = file.read(at, start)
@@ -175,7 +191,7 @@ def _frame_of_one(stored: StoredFrame, head: bytes) -> codec.Frame | None:
     frame = codec.decode_frame(head, 0)
     if frame is None or frame.segment_id != stored.segment.segment_id or frame.length != stored.length:
         return None
-    if frame.count != 1 or frame.flags & codec.CARRIED or frame.records_at > len(head):
+    if frame.count != 1 or frame.records_at > len(head):
         return None
     return frame
 

@@ -13,7 +13,7 @@ from itertools import compress
 
 from broker_app.journal import codec
 from broker_app.journal.files import File, Files
-from broker_app.journal.log.frame_loader import load_frame
+from broker_app.journal.log.frame_loader import APART_BYTES, Alone, load_frame, read_alone
 from broker_app.journal.log.segment import Segment, draw_segment_id, index_name, segment_name
 
 _PIECE = 256 * 1024  # bytes read between two pauses
@@ -87,27 +87,49 @@ class Relocation:
                 since, piece = time.monotonic(), 0
 
     def _copy_batch(self, source: Source, number: int, file: File, carry: Segment, out: File) -> int:
-        segment = source.segment
-        frame, content = load_frame(file, segment.frame(number))
-        positions = []
-        parts: list[bytes] = []
-        for slot, position, start, end in _records(segment, number, frame, content):
-            if source.live[slot]:
-                positions.append(position)
-                parts += codec.encode_carried(position, content[start:end])
+        """Copy what is live of a frame; returns its length."""
+        stored = source.segment.frame(number)
+        alone = read_alone(stored, file) if stored.length > APART_BYTES else None
+        if alone is not None:  # a large record, which nothing else copies
+            frame, head, positions, parts = alone.frame, alone.head, *_of_one(alone)
+        else:
+            frame, head = load_frame(file, stored)
+            positions, parts = _live_of(source, number, frame, head)
         pieces = codec.encode_frame(
             segment_id=self._header.segment_id,
             epoch=frame.epoch,
             first_position=frame.first_position,
             time_us=frame.time_us,
             count=len(positions),
-            table=content[codec.FRAME_HEADER_BYTES : frame.records_at],
+            table=head[codec.FRAME_HEADER_BYTES : frame.records_at],
             parts=parts,
             flags=codec.CARRIED,
+            is_large=stored.length > APART_BYTES,
         )
         out.write(pieces, carry.end)
         carry.append_carried(frame.first_position, positions, sum(map(len, pieces)))
-        return len(content)
+        return stored.length
+
+
+def _of_one(alone: Alone) -> tuple[list[int], list[bytes]]:
+    """The position of a record that is alone in its frame, and the record as it stands in a CARRIED one."""
+    record = alone.record
+    if alone.frame.flags & codec.CARRIED:
+        return [position for position, _, _ in codec.carried_records(record, 0, len(record))], [record]
+    position = alone.frame.first_position
+    return [position], [*codec.encode_carried(position, record)]
+
+
+def _live_of(
+    source: Source, number: int, frame: codec.Frame, content: bytes
+) -> tuple[list[int], list[bytes]]:
+    """The positions of the live records of a frame, and the records as they stand in a CARRIED one."""
+    positions, parts = [], list[bytes]()
+    for slot, position, start, end in _records(source.segment, number, frame, content):
+        if source.live[slot]:
+            positions.append(position)
+            parts += codec.encode_carried(position, content[start:end])
+    return positions, parts
 
 
 def _records(
