@@ -11,11 +11,13 @@ import pytest
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
-from broker_app.core.destination import Destination
+from broker_app.core.destination import QUEUE, Destination
 from broker_app.core.header_block import headers
+from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.engine import Engine
+from broker_app.engine.read_budget import NODE_BYTES
 from broker_app.features.services import profiles, seed_messages
 from broker_app.features.services.registry import Service, ServiceRegistry
 from broker_app.features.services.seed_messages import Seed, SeedMessages
@@ -45,10 +47,10 @@ class Rights:
 class Stage:
     """An engine, its services, and what makes the copies."""
 
-    def __init__(self, storage: MemoryStorage | None = None) -> None:
+    def __init__(self, storage: MemoryStorage | None = None, limits: Limits | None = None) -> None:
         self.storage = storage or MemoryStorage()
         self.journal = MemoryJournal(self.storage)
-        self.engine = Engine(Broker(), self.journal)
+        self.engine = Engine(Broker(limits=limits or Limits()), self.journal)
         self.engine.recover()
         self.registry = ServiceRegistry()
         self.rights = Rights()
@@ -108,6 +110,18 @@ async def test_each_service_that_matches_gets_a_copy_now_or_when_it_registers(st
     (seed,) = stage.seeds.all()
     assert found == {"colour": "red", "seed-id": seed.id}
     assert stage.waiting(profiles.SEEDS) == 1
+
+
+async def test_a_seed_that_is_not_in_memory_waits_for_its_turn_to_be_read() -> None:
+    async with running(Stage(limits=Limits(window=1))) as stage:
+        await stage.register("stock")
+        budget = stage.engine._read_budget
+        async with budget.hold(NODE_BYTES):
+            await stage.send("name = 'stock'", b"in memory")
+            await stage.send("name = 'stock'", b"in the journal")
+            await stage.until(lambda: bool(budget._waiting))
+            assert stage.bodies("stock") == [b"in memory"]
+        await stage.until(lambda: stage.waiting(Destination(QUEUE, "stock")) == 2)
 
 
 async def test_a_seed_ends_with_its_last_copy(stage: Stage) -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 from broker_app.base.refused import Refused
@@ -267,7 +268,7 @@ class SeedMessages:
 
     async def _add(self, seqs: list[int]) -> None:
         for seq in seqs:
-            message = None if seq in self._seeds else await self._message(seq)
+            message = None if seq in self._seeds else await self._message(profiles.SEEDS, seq)
             seed = None if message is None else self._enter(seq, message)
             if seed is None:
                 continue
@@ -299,17 +300,22 @@ class SeedMessages:
         self.shares.waits(terms.sender.user, seed.size)
         return seed
 
-    async def _message(self, seq: int) -> Message | None:
-        """A seed with its body; None if it is gone."""
-        return await self._requests.inspect(lambda: self._read(profiles.SEEDS, seq))
+    async def _message(self, source: Destination, seq: int) -> Message | None:
+        """A message that waits in a queue of this service, with its body, read in its turn; None if it is
+        gone. One at a time is kept beyond the turn: a reflex may take long to decide about its copies, and
+        others read meanwhile."""
+        find, read = partial(self._find_waiting, source, seq), partial(self._read, source)
+        async with self._requests.read_in_turn(find, _stored, read) as message:
+            return message
 
-    def _read(self, source: Destination, seq: int) -> Message | None:
+    def _find_waiting(self, source: Destination, seq: int) -> dict[int, Message | None]:
         queue = self._engine.broker.destinations.queues.get(source.address)
-        waiting = {} if queue is None else self._engine.broker.store.waiting(queue, {seq})
-        if seq not in waiting:
-            return None
-        message = waiting[seq]
-        return message or Reader(source.address).message(self._engine.records((seq,))[0], seq)
+        return {} if queue is None else self._engine.broker.store.waiting(queue, {seq})
+
+    def _read(self, source: Destination, waiting: dict[int, Message | None], _: int) -> Message | None:
+        for seq, message in waiting.items():
+            return message or Reader(source.address).message(self._engine.records((seq,))[0], seq)
+        return None
 
     async def _waiting_in(self, source: Destination) -> list[tuple[int, Message]]:
         """The messages that wait in a queue of this service."""
@@ -321,7 +327,7 @@ class SeedMessages:
 
         found = []
         for seq in await self._requests.inspect(positions):
-            message = await self._requests.inspect(lambda seq=seq: self._read(source, seq))  # type: ignore[misc]
+            message = await self._message(source, seq)
             if message is not None:
                 found.append((seq, message))
         return found
@@ -358,7 +364,7 @@ class SeedMessages:
         """Make a copy for each of the services that matches and has none."""
         names = await self._wanting(seed, services)
         for start in range(0, len(names), _RUN):
-            message = await self._message(seed.position)
+            message = await self._message(profiles.SEEDS, seed.position)
             if message is None:
                 return
             copies = await self._accepted(seed, message, names[start : start + _RUN])
@@ -472,6 +478,11 @@ class SeedMessages:
             except Refused as refused:
                 if refused.code != "not-found":
                     raise
+
+
+def _stored(waiting: dict[int, Message | None]) -> list[int]:
+    """The positions of messages that are not in memory."""
+    return [seq for seq, message in waiting.items() if message is None]
 
 
 def _nothing(*answer: Any) -> None:

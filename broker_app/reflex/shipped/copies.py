@@ -14,6 +14,7 @@ import logging
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from broker_app.base.refused import Refused
@@ -23,6 +24,7 @@ from broker_app.core.message import Message
 from broker_app.core.outcome import Event, MessagesEnded
 from broker_app.core.record_reader import Reader
 from broker_app.engine import Engine
+from broker_app.engine.read_budget import READ_POSITIONS
 from broker_app.journal.errors import JournalError
 from broker_app.reflex.api import ACCEPT, NewMessage, Verdict, accept, service_of
 from broker_app.reflex.chain import Further, HeaderBlocks, InBroker, Step
@@ -43,8 +45,6 @@ COPY_QUEUE: Final = "mom-copy-queue"
 DELETE_COPY: Final = "RE_deleteCopy"
 #: ids of one request
 MAX_IDS: Final = 500
-#: positions that are read from the journal at a time
-_READ: Final = 200
 #: what ends a message for good. Copies expire by themselves; dead letters and moved messages are still there
 _FINAL: Final = frozenset(
     records.CAUSES[cause] for cause in (records.ACKNOWLEDGED, records.DISCARDED, records.PURGED)
@@ -159,18 +159,20 @@ class CopyDeletion:
 
     async def _read(self, address: str, positions: list[int]) -> None:
         """Request the deletion of the copies of messages that were not in memory."""
-        reader, read = Reader(address), self._engine.records
-        for start in range(0, len(positions), _READ):
-            some = positions[start : start + _READ]
-            try:
-                found = await read.repeat(lambda some=some: read(some))  # type: ignore[misc]
-            except (JournalError, LookupError, Refused) as error:
-                log.warning("copies of %d messages of %s are not deleted: %s", len(some), address, error)
-                continue
-            messages = [
-                reader.message(record, position) for position, record in zip(some, found, strict=True)
-            ]
+        read, done = self._engine.records, 0
+        while done < len(positions):
+            async with read.turn(positions[done : done + READ_POSITIONS]) as some:
+                done += len(some)
+                try:
+                    messages = await read.repeat(partial(self._heads, address, some))
+                except (JournalError, LookupError, Refused) as error:
+                    log.warning("copies of %d messages of %s are not deleted: %s", len(some), address, error)
+                    continue
             self._request(address, self._copies_of(messages))
+
+    def _heads(self, address: str, positions: Sequence[int]) -> list[Message]:
+        reader, found = Reader(address), self._engine.records(positions)
+        return [reader.head(record, position) for record, position in zip(found, positions, strict=True)]
 
     def _copies_of(self, messages: Iterable[Message]) -> list[str]:
         """The ids of the copies of messages, without those that have expired by now."""
