@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from tests.support import forked, retries, temporary
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.chromium import chromium
+from tests.support.needed_fixtures import leave_out_others
 
 __all__ = ["broker", "chromium", "start_broker"]
 
@@ -106,6 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     for item in items:
+        leave_out_others(item)
         names = {*getattr(item, "fixturenames", ()), *_parameters(item)}
         if not names.isdisjoint(_PROCESSES):
             item.add_marker("process")
