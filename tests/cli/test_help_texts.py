@@ -11,6 +11,7 @@ import pytest
 import typer
 from rich.text import Text
 
+from broker_app.base.articles import with_article
 from broker_app.cli import main
 from broker_app.cli.base.help_texts import prepare
 from tests.cli.conftest import CommandLine
@@ -44,6 +45,15 @@ def test_help_shows_the_text_as_it_was_written(
 def test_paragraphs_are_as_wide_as_the_terminal(command_line: CommandLine) -> None:
     printed = command_line("pipeline", "--help", environment={"COLUMNS": "150"}).out
     assert "`doctor` shows whether both are there and work together; after" in printed
+
+
+def test_articles_fit_the_nouns_in_all_help_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "app", typer.Typer())
+    main._assemble("")
+    texts = help_of(typer.main.get_command(main.app))
+    found = {words.group() for text in texts for words in re.finditer(r"\b[Aa]n? ([a-z]+)\b", text)}
+    assert "a user" in found and "an alert" in found
+    assert [words for words in found if with_article(words.split()[1]) != words.lower()] == []
 
 
 def test_no_help_text_loses_a_word_to_markup(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import typer
 
 from broker_app import config
 from broker_app.base import durations
+from broker_app.base.articles import with_article
 from broker_app.base.reply_types import Facts
 from broker_app.base.suggestions import suggestion
 from broker_app.cli.base import completion, invocation
@@ -39,11 +40,6 @@ Fields = Annotated[
 ]
 
 
-def _with_article(noun: str) -> str:
-    """The noun with its article."""
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-
-
 def commands(kind: ResourceType) -> typer.Typer:
     """The commands of a resource type."""
     app = typer.Typer(no_args_is_help=True, help=kind.about)
@@ -59,7 +55,7 @@ def _add_reading(app: typer.Typer, kind: ResourceType) -> None:
         rows = given.rest().pages(kind.path)
         given.output.rows(kind.columns, (readable(given, row) for row in rows), whole=True)
 
-    @app.command(help=f"Show {_with_article(kind.noun)}.")
+    @app.command(help=f"Show {with_article(kind.noun)}.")
     def show(ctx: typer.Context, name: Name) -> None:
         given = invocation.of(ctx)
         given.output.facts(readable(given, given.rest().get(path_of(kind, name))))
@@ -68,7 +64,7 @@ def _add_reading(app: typer.Typer, kind: ResourceType) -> None:
 def add_writing(app: typer.Typer, kind: ResourceType) -> None:
     """Add the commands that change resources of a type to `app`."""
 
-    @app.command(help=f"Create {_with_article(kind.noun)}.\n\n{_fields_help(kind)}")
+    @app.command(help=f"Create {with_article(kind.noun)}.\n\n{_fields_help(kind)}")
     def create(
         ctx: typer.Context,
         name: Name,
@@ -82,7 +78,7 @@ def add_writing(app: typer.Typer, kind: ResourceType) -> None:
         _create(given, kind, name, values, reason, yes=yes, dry_run=dry_run, idempotent=idempotent)
 
     @app.command(
-        "set", help=f"Change {_with_article(kind.noun)}.\n\n{_fields_help(kind)}", hidden=not kind.fields
+        "set", help=f"Change {with_article(kind.noun)}.\n\n{_fields_help(kind)}", hidden=not kind.fields
     )
     def change(
         ctx: typer.Context,
@@ -96,7 +92,7 @@ def add_writing(app: typer.Typer, kind: ResourceType) -> None:
             invocation.of(ctx), kind, name, parse_fields(kind, fields), reason, yes=yes, dry_run=dry_run
         )
 
-    @app.command(help=f"Change {_with_article(kind.noun)} in your editor ($EDITOR).", hidden=not kind.fields)
+    @app.command(help=f"Change {with_article(kind.noun)} in your editor ($EDITOR).", hidden=not kind.fields)
     def edit(
         ctx: typer.Context,
         name: Name,
@@ -106,7 +102,7 @@ def add_writing(app: typer.Typer, kind: ResourceType) -> None:
     ) -> None:
         _edit(invocation.of(ctx), kind, name, reason, yes=yes, dry_run=dry_run)
 
-    @app.command("rm", help=f"Remove {_with_article(kind.noun)}.")
+    @app.command("rm", help=f"Remove {with_article(kind.noun)}.")
     def remove(
         ctx: typer.Context,
         name: Name,
@@ -148,7 +144,7 @@ def _unknown_field(kind: ResourceType, name: str) -> Failure:
         fix = f"it is a setting of the broker itself: `mom config set {name}=…` changes it"
     return Failure(
         USAGE,
-        f"{_with_article(kind.noun)} has no field {name}{suggestion(name, kind.fields)}",
+        f"{with_article(kind.noun)} has no field {name}{suggestion(name, kind.fields)}",
         fix=fix,
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 
+from broker_app.base.articles import with_article
 from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, ref, whole
 from broker_app.web.api.schemas import name_of
 from broker_app.web.refusals import PROBLEM_REPLIES
@@ -80,11 +81,12 @@ class ResourceSchema(AutoSchema):
         one = RESOURCE_TYPES[self._resource.kind].one
         if self.method == "GET":
             return f"One {one}" if self._one else f"All {one}s, page by page"
+        a_resource = with_article(one)
         return {
-            "POST": f"Make a {one}",
-            "PUT": f"Say all of a {one}; makes it when it is not there",
-            "PATCH": f"Change a part of a {one}; null removes a value",
-            "DELETE": f"Remove a {one}",
+            "POST": f"Create {a_resource}",
+            "PUT": f"Replace {a_resource}, or create it",
+            "PATCH": f"Change a part of {a_resource}; null removes a value",
+            "DELETE": f"Remove {a_resource}",
         }[self.method]
 
     def get_override_parameters(self) -> list[Any]:
