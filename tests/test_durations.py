@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from broker_app.base.durations import in_words, seconds, since
+from broker_app.base.durations import exactly, in_words, seconds, since
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,11 @@ def test_a_span_is_written_with_a_unit_or_as_seconds(text: str, span: float) -> 
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time such as 2s, 5m or 90"):
         seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("span", "words"),
+    [(0, "0 s"), (0.25, "0.25 s"), (90, "90 s"), (3600.0, "1 h"), (3601, "3601 s"), (604800, "7 d")],
+)
+def test_a_setting_is_shown_exactly_in_its_largest_unit(span: float, words: str) -> None:
+    assert exactly(span) == words

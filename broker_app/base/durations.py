@@ -36,6 +36,12 @@ def in_words(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
+def exactly(seconds: float) -> str:
+    """A span in the largest unit that it is a multiple of, as settings are shown: 90 s, 1 h."""
+    unit = next(((length, sign) for length, sign in _UNITS if seconds and not seconds % length), (1, "s"))
+    return f"{seconds / unit[0]:.15g} {unit[1]}"
+
+
 def since(time: str | None, now: datetime | None = None) -> str:
     """The age of a time (RFC 3339); empty if there is none."""
     if not time:

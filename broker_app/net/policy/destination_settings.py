@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from broker_app.base.marked import mark as _
 from broker_app.base.refused import Refused
 from broker_app.base.suggestions import suggestion
 from broker_app.config import Config
@@ -28,16 +29,23 @@ _YEAR_S = 366 * 86_400
 
 class Setting(NamedTuple):
     """One row of the table. `name` is the name in REST, the command line and the database, `field` that in
-    the policy. A value of the policy is a configured value times `scale` (seconds to milliseconds)."""
+    the policy. A value of the policy is a configured value times `scale` (seconds to milliseconds). `summary`
+    and the meaning of 0, `zero`, are translated by the console."""
 
     name: str
     field: str
     kind: type
-    about: str
+    summary: str
     least: float = 0
     most: float = _MOST
     choices: tuple[str, ...] = ()
     scale: int = 1
+    zero: str = ""
+
+    @property
+    def about(self) -> str:
+        """One sentence on the setting."""
+        return f"{self.summary}; 0 is {self.zero}" if self.zero else self.summary
 
     @property
     def default(self) -> Any:
@@ -66,16 +74,20 @@ class Setting(NamedTuple):
         return _wrong_queue(value)
 
 
-def _whole(name: str, about: str, least: int = 0, most: int = _MOST) -> Setting:
-    return Setting(name, name, int, about, least, most)
+def _whole(name: str, summary: str, least: int = 0, most: int = _MOST) -> Setting:
+    return Setting(name, name, int, summary, least, most)
 
 
-def _seconds(name: str, about: str, most: float = 10 * _YEAR_S) -> Setting:
-    return Setting(f"{name}_s", f"{name}_ms", float, about, 0, most, scale=1000)
+def _limit(name: str, summary: str) -> Setting:
+    return Setting(name, name, int, summary, zero=_("no limit"))
 
 
-def _truth(name: str, about: str) -> Setting:
-    return Setting(name, name, bool, about)
+def _seconds(name: str, summary: str, zero: str = "") -> Setting:
+    return Setting(f"{name}_s", f"{name}_ms", float, summary, 0, 10 * _YEAR_S, scale=1000, zero=zero)
+
+
+def _truth(name: str, summary: str) -> Setting:
+    return Setting(name, name, bool, summary)
 
 
 _DEFAULT = DestinationPolicy()
@@ -83,55 +95,59 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {
         setting.name: setting
         for setting in (
-            _whole("max_messages", "messages it may hold; 0 is no limit"),
-            _whole("max_bytes", "bytes of bodies it may hold; 0 is no limit"),
-            _whole("max_message_bytes", "bytes of one body; 0 is no limit"),
-            _whole("max_producers", "sessions that may send to it; 0 is no limit"),
-            _whole("max_consumers", "subscriptions it may have; 0 is no limit"),
+            _limit("max_messages", _("messages it may hold")),
+            _limit("max_bytes", _("bytes of bodies it may hold")),
+            _limit("max_message_bytes", _("bytes of one body")),
+            _limit("max_producers", _("sessions that may send to it")),
+            _limit("max_consumers", _("subscriptions it may have")),
             Setting(
-                "limit_behavior", "limit_behavior", str, "what happens at a limit", choices=LIMIT_BEHAVIORS
+                "limit_behavior", "limit_behavior", str, _("what happens at a limit"), choices=LIMIT_BEHAVIORS
             ),
             Setting(
                 "scope",
                 "scope",
                 str,
-                "whether each broker of a cluster has these limits, or all have them together",
+                _("whether each broker of a cluster has these limits, or all have them together"),
                 choices=SCOPES,
             ),
-            _whole("max_attempts", "delivery attempts before a message becomes a dead letter", 1, 1_000_000),
-            _seconds("retry_delay", "delay before a returned message is redelivered"),
+            _whole(
+                "max_attempts", _("delivery attempts before a message becomes a dead letter"), 1, 1_000_000
+            ),
+            _seconds("retry_delay", _("delay before a returned message is redelivered")),
             Setting(
                 "retry_factor",
                 "retry_factor",
                 float,
-                "factor by which each further delay is longer",
+                _("factor by which each further delay is longer"),
                 least=1,
                 most=100,
             ),
-            _seconds("max_retry_delay", "longest redelivery delay"),
+            _seconds("max_retry_delay", _("longest redelivery delay")),
             Setting(
                 "dead_letters",
                 "dead_letters",
                 str,
-                "queue of its dead letters; empty: its name and .dead",
+                _("queue of its dead letters; empty: its name and .dead"),
             ),
-            _truth("dead_letter_expired", "whether expired messages become dead letters"),
-            _truth("use_dead_letters", "whether dead letters are kept; otherwise they are discarded"),
-            _seconds("dedup_window", "how long a dedup-id is remembered"),
-            _seconds("retention", "how long a topic's history is kept for replay; 0 is none"),
-            _whole("retention_bytes", "bytes of a topic's history kept for replay; 0 is no limit"),
+            _truth("dead_letter_expired", _("whether expired messages become dead letters")),
+            _truth("use_dead_letters", _("whether dead letters are kept; otherwise they are discarded")),
+            _seconds("dedup_window", _("how long a dedup-id is remembered")),
+            _seconds("retention", _("how long a topic's history is kept for replay"), zero=_("none")),
+            _limit("retention_bytes", _("bytes of a topic's history kept for replay")),
             _seconds(
-                "slow_consumer", "a consumer that settles nothing for so long is disconnected; 0 is never"
+                "slow_consumer",
+                _("a consumer that settles nothing for so long is disconnected"),
+                zero=_("never"),
             ),
-            _truth("auto_create", "whether queues are created by their first use"),
-            Setting("paused", "paused", str, "which clients are paused", choices=PAUSES),
+            _truth("auto_create", _("whether queues are created by their first use")),
+            Setting("paused", "paused", str, _("which clients are paused"), choices=PAUSES),
             _truth(
                 "prefer_local",
-                "whether consumers of this broker come before those of other brokers; of queues",
+                _("whether consumers of this broker come before those of other brokers; of queues"),
             ),
             _truth(
                 "local_only",
-                "whether only consumers of this broker receive its messages; fixed when it is declared",
+                _("whether only consumers of this broker receive its messages; fixed when it is declared"),
             ),
         )
     }
@@ -215,7 +231,7 @@ class Destinations:
 
     def _policy(self, address: str) -> DestinationPolicy:
         values: dict[str, Any] = {}
-        for _, layer in self._layers(address):
+        for _source, layer in self._layers(address):
             values |= {
                 SETTINGS[name].field: SETTINGS[name].to_policy(layer[name])
                 for name in layer

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as translated
 from broker_app.base.reply_types import Facts
 from broker_app.base.setting_groups import TITLES
 from broker_app.web import effective
-from broker_app.web.console.base.differences import as_text
+from broker_app.web.console.base.field_words import FieldWords, as_text
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.files import FileWatcher
@@ -33,7 +33,7 @@ class ConfigurationPage(AdministratorsPage):
         context = {
             "groups": [(title, rows) for title, rows in groups if rows],
             "matching": sum(len(rows) for _title, rows in groups),
-            "destinations": _matching(found["destinations"], query, chosen),
+            "destinations": _matching(_in_words(found["destinations"]), query, chosen),
             "all": len(found["settings"]),
             "filter": request.GET.get("filter", ""),
             "chosen": chosen,
@@ -50,6 +50,22 @@ def _groups(rows: Sequence[Facts]) -> list[tuple[str, list[Facts]]]:
             groups.append((translated(TITLES[row["name"]]), []))
         groups[-1][1].append(row)
     return groups
+
+
+def _in_words(rows: Sequence[Facts]) -> list[Facts]:
+    """The settings of destinations with labels, values and sentences as their form has them."""
+    words = FieldWords("destinations")
+    return [
+        {
+            **row,
+            "label": words.label(name),
+            "value": words.value(name, row["value"]),
+            "default": words.value(name, row["default"]),
+            "about": words.about(name),
+        }
+        for row in rows
+        for name in (row["name"],)
+    ]
 
 
 def _matching(rows: Sequence[Facts], query: str, chosen: bool) -> list[Facts]:

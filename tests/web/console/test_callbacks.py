@@ -146,6 +146,15 @@ def test_a_callback_is_shown_with_its_pushes(inside: Client, node: AnsweringNode
     assert "it answered 500: &lt;b&gt;" in page and "whsec_" not in page
 
 
+@pytest.mark.usefixtures("hook", "node")
+def test_the_settings_of_a_callback_are_shown_as_words(inside: Client) -> None:
+    german = {"Accept-Language": "de"}
+    page = inside.get("/console/callbacks/one?name=hook", headers=german).content.decode()
+    assert "<dt>Längster Abstand</dt><dd>1 h</dd>" in page
+    assert "<dt>Inhaltsmodus</dt><dd>Attribute in Headern</dd>" in page
+    assert "max_retry_s" not in page and "binary" not in page
+
+
 @pytest.mark.usefixtures("node")
 def test_a_new_callback_without_a_secret_shows_the_one_that_was_made_once(inside: Client) -> None:
     page = sent(inside, "/console/callbacks/add", name="hook", headers="X-Team: shop", **FORM)

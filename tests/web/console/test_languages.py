@@ -8,7 +8,10 @@ from django.test import Client
 from django.utils import translation
 
 from broker_app.net.operator_audit import PURGED
+from broker_app.net.policy.destination_settings import SETTINGS
 from broker_app.web import languages
+from broker_app.web.api.schemas import SECRETS, SPEC_FIELDS
+from broker_app.web.console.base.field_words import FieldWords
 from broker_app.web.console.base.labels import done
 
 pytestmark = pytest.mark.django_db
@@ -70,3 +73,41 @@ def test_the_audit_log_has_german_words_for_actions(inside: Client) -> None:
     assert "Benutzer admin angelegt" in page
     with translation.override("de"):
         assert done(PURGED) == "geleert"
+
+
+#: what is the same in both languages
+SAME = {
+    "Administrator", "Authorization", "Host", "Monitor", "Name", "Position", "Port", "Secret", "Selector",
+    "Topic", "URL",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*SPEC_FIELDS, "destinations"])
+def test_each_field_of_a_resource_has_a_label_and_a_german_one(kind: str) -> None:
+    names = SETTINGS if kind == "destinations" else {**SPEC_FIELDS[kind], **SECRETS.get(kind, {})}
+    with translation.override("en"):
+        english = {name: FieldWords(kind).label(name) for name in names}
+    with translation.override("de"):
+        german = {name: FieldWords(kind).label(name) for name in names}
+    assert [name for name, label in english.items() if "_" in label or label[:1].islower()] == []
+    assert [name for name in names if german[name] == english[name] and german[name] not in SAME] == []
+
+
+def test_values_are_shown_as_words_and_not_as_keys() -> None:
+    with translation.override("en"):
+        queue, callback = FieldWords("destinations"), FieldWords("callbacks")
+        assert queue.value("limit_behavior", "FLOW_CONTROL") == "producers wait"
+        assert queue.value("max_messages", 0) == "no limit"
+        assert callback.value("max_retry_s", 3600.0) == "1 h"
+        assert callback.value("headers", {"X-Team": "shop"}) == "X-Team: shop"
+        assert FieldWords("tokens").value("grants", [{"rights": ["send"]}]) == "Rights: send"
+    with translation.override("de"):
+        assert queue.value("limit_behavior", "FLOW_CONTROL") == "Sender warten"
+        assert callback.value("content", "structured") == "ein JSON-Objekt"
+
+
+def test_the_form_of_a_queue_and_the_configuration_have_german_sentences(inside: Client) -> None:
+    for address in ("queues/one?name=orders&tab=settings", "configuration/"):
+        page = inside.get(f"/console/{address}", headers=GERMAN).content.decode()
+        assert "Sender warten" in page and "FLOW_CONTROL</" not in page
+        assert "Zustellversuche, nach denen eine Nachricht unzustellbar ist" in page

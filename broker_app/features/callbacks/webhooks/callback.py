@@ -22,14 +22,15 @@ LONGEST_TIMEOUT_S: Final = 120.0
 
 
 class Member(NamedTuple):
-    """A member of the spec of a callback that is a number, or one of some words: check, schema of the API,
-    command line and form of the console follow from it. `about` and `label` are translated by the console."""
+    """A member of the spec of a callback that is a number, or one of `choices`, each with its label: check,
+    schema of the API, command line and form of the console follow from it. The console translates `about` and
+    all labels."""
 
     label: str
     about: str
     least: float = 0
     most: float = 0
-    choices: tuple[str, ...] = ()
+    choices: Mapping[str, str] = MappingProxyType({})
 
 
 def _member(default: Any, label: str, about: str, **rule: Any) -> Any:
@@ -57,13 +58,13 @@ class Callback:
         DELIVER,
         _("Mode"),
         _("deliver: messages are taken and pushed; notify: their arrival is reported, and they stay"),
-        choices=MODES,
+        choices={DELIVER: _("deliver messages"), NOTIFY: _("report arrivals")},
     )
     content: str = _member(
         BINARY,
         _("Content mode"),
         _("of CloudEvents: attributes in headers, or attributes and message in one JSON object"),
-        choices=CONTENTS,
+        choices={BINARY: _("attributes in headers"), STRUCTURED: _("one JSON object")},
     )
     headers: tuple[tuple[str, str], ...] = ()
     max_in_flight: int = _member(
@@ -83,7 +84,10 @@ class Callback:
         3600.0, _("Longest retry"), _("most seconds between two retries"), least=0.01, most=86_400.0
     )
     desired: str = _member(
-        RUNNING, _("Desired state"), _("paused: nothing is pushed, and messages wait"), choices=DESIRED_STATES
+        RUNNING,
+        _("Desired state"),
+        _("paused: nothing is pushed, and messages wait"),
+        choices={RUNNING: _("running"), PAUSED: _("paused")},
     )
     secret: str = field(default="", repr=False)
     former_secret: str = field(default="", repr=False)

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from broker_app.models import AuditEntry
 from broker_app.web.actions import API, CLI, CLUSTER, CONSOLE, FILE, START, STOMP, audit
 from broker_app.web.api.audit import NDJSON, lines
-from broker_app.web.console.base.differences import Line, between
+from broker_app.web.console.base.differences import Line, between, labels
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.labels import done, name_of, one_of
 from broker_app.web.console.versions import whole
@@ -126,9 +126,10 @@ class AuditPage(AdministratorsPage):
         return render(request, "console/audit.html", context)
 
 
-def _row(entry: AuditEntry) -> tuple[AuditEntry, str, str, list[Line]]:
-    """An entry with the name of its resource, what was done, and the fields that it changed."""
-    return entry, name_of(entry.kind, entry.key), done(entry.action), between(entry.before, entry.after)
+def _row(entry: AuditEntry) -> tuple[AuditEntry, str, str, list[Line], tuple[str, ...]]:
+    """An entry with the name of its resource, what was done, and the fields and secrets that it changed."""
+    lines, secrets = between(entry.kind, entry.before, entry.after), labels(entry.kind, entry.secrets)
+    return entry, name_of(entry.kind, entry.key), done(entry.action), lines, secrets
 
 
 class ExportPage(AdministratorsPage):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib.auth.models import Group
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from broker_app.net.policy.roles import MONITOR
@@ -89,6 +90,11 @@ class UserForm(ResourceForm):
         spec = super().spec()
         role = spec.pop("role")
         return {**spec, **{name: name == role for name, label, _about in ROLES if label}}
+
+    def label_of(self, name: str) -> str | Promise | None:
+        """The label of a field of the spec, in which a role is a field of its name."""
+        roles = {role: label for role, label, _about in ROLES if label}
+        return roles.get(name) or super().label_of(name)
 
     def field_of(self, pointer: str) -> str:
         """The field that shows errors of a part of the spec."""

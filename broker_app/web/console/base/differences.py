@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from django.core.exceptions import ValidationError
-from django.utils.translation import gettext as _
 
 from broker_app.web.actions import Changed, InvalidEdits
+from broker_app.web.console.base.field_words import FieldWords
 from broker_app.web.console.base.labels import done, one_of, title_of
 from broker_app.web.resource_types import Spec
 
@@ -17,7 +17,7 @@ _SHOWN_FAULTS = 5
 
 
 class Line(NamedTuple):
-    """A field with its values before and after; None means not set."""
+    """The label of a field, and its values before and after as words; None means not set."""
 
     field: str
     before: str | None
@@ -40,49 +40,37 @@ class Difference(NamedTuple):
 
 def difference(changed: Changed) -> Difference:
     """The difference that a change makes to one resource."""
-    lines = between(changed.before, changed.after)
-    one = one_of(changed.kind)
-    secrets, made, gone = tuple(changed.secrets), changed.before is None, changed.after is None
+    lines = between(changed.kind, changed.before, changed.after)
+    one, secrets = one_of(changed.kind), labels(changed.kind, changed.secrets)
+    made, gone = changed.before is None, changed.after is None
     return Difference(done(changed.action), changed.kind, one, changed.key, lines, secrets, made, gone)
 
 
-def between(before: Spec | None, after: Spec | None) -> list[Line]:
-    """The fields in which two specs differ. Of a new or removed resource, those that are set."""
+def between(kind: str, before: Spec | None, after: Spec | None) -> list[Line]:
+    """The fields in which two specs of a kind differ. Of a new or removed resource, those that are set."""
     was, now = (_telling(spec, other) for spec, other in ((before, after), (after, before)))
+    words = FieldWords(kind)
     return [
         Line(
-            field,
-            as_text(was[field]) if field in was else None,
-            as_text(now[field]) if field in now else None,
+            words.label(field),
+            words.value(field, was[field]) if field in was else None,
+            words.value(field, now[field]) if field in now else None,
         )
         for field in {**was, **now}
         if (field in was, was.get(field)) != (field in now, now.get(field))
     ]
 
 
+def labels(kind: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The labels of fields, as of secrets that changed."""
+    words = FieldWords(kind)
+    return tuple(map(words.label, names))
+
+
 def _telling(spec: Spec | None, other: Spec | None) -> Spec:
     if spec is None or other is not None:
         return spec or {}
     return {field: value for field, value in spec.items() if value not in ("", [], {}, None)}
-
-
-def as_text(value: Any) -> str:
-    """A value as text: strings unchanged, lists separated by commas, everything else as JSON."""
-    match value:
-        case "":
-            return _("(empty)")
-        case str():
-            return value
-        case []:
-            return _("(none)")
-        case list() if all(isinstance(one, str) for one in value):
-            return ", ".join(value)
-        case None:
-            return _("(none)")
-        case bool():
-            return _("yes") if value else _("no")
-        case _:
-            return json.dumps(value, ensure_ascii=False)
 
 
 def in_a_sentence(refusal: Exception) -> str:

@@ -79,7 +79,7 @@ class EditPage(ResourceView):
             request,
             form,
             conflict=last.change if last is not None else None,
-            comparison=between(spec, {**spec, **(edit.spec or {})}),
+            comparison=between(self.subject.kind, spec, {**spec, **(edit.spec or {})}),
         )
 
     def show(self, request: HttpRequest, form: ResourceForm, **more: Any) -> HttpResponse:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 
 from broker_app.models import Entry
-from broker_app.web.console.base.differences import as_text
+from broker_app.web.console.base.field_words import as_text
 from broker_app.web.console.base.resource_page import ResourceView
 from broker_app.web.console.versions import whole
 from broker_app.web.resource_types import Spec

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar, cast
 from zlib import crc32
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from broker_app.web.actions import Edit
 from broker_app.web.console.base.labels import one_of
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
+
+#: the form of each kind of resource, by which pages know the words of its fields
+FORMS: dict[str, type[ResourceForm]] = {}
 
 
 class ResourceForm(forms.Form):
@@ -39,6 +44,10 @@ class ResourceForm(forms.Form):
     )
 
     field_order = ("name",)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        FORMS.setdefault(cls.kind, cls)
 
     def __init__(
         self, data: Any = None, *, key: str | None = None, spec: Spec | None = None, version: int = 0
@@ -69,6 +78,19 @@ class ResourceForm(forms.Form):
         """The spec in a valid form."""
         skipped = self.apart | self.hidden
         return {name: value for name, value in self.cleaned_data.items() if name not in skipped}
+
+    def label_of(self, name: str) -> str | Promise | None:
+        """The label of a field of the spec."""
+        field = self.fields.get(name)
+        return field.label if field is not None else None
+
+    def words_of(self, name: str, value: Any) -> str:
+        """The label of a value that is one of the choices of its field; empty for another one."""
+        field = self.fields.get(name)
+        if not isinstance(field, forms.ChoiceField) or not isinstance(value, str):
+            return ""
+        choices = cast(Iterable[tuple[str, object]], field.choices)
+        return next((str(label) for choice, label in choices if choice == value), "")
 
     def show_faults(self, fault: ValidationError) -> None:
         """Add errors to the fields that they concern."""

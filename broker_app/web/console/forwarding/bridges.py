@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_lazy as translated
 
 from broker_app.base.durations import since
 from broker_app.features.bridge.remote import DESIRED_STATES
@@ -74,7 +75,7 @@ class BridgeForm(ResourceForm):
     )
     desired = forms.ChoiceField(
         label=_("Desired state"),
-        choices=[(name, name) for name in DESIRED_STATES],
+        choices=[(name, translated(name)) for name in DESIRED_STATES],
         help_text=_("a draining bridge accepts no new messages, forwards those that wait, and then pauses"),
     )
     paused_queues = LinesField(

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
-from broker_app.features.callbacks.webhooks.callback import LONGEST_TIMEOUT_S, PAUSED, RUNNING
+from broker_app.features.callbacks.webhooks.callback import LONGEST_TIMEOUT_S, MEMBERS, PAUSED, RUNNING
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.models import Entry
 from broker_app.net.operator_audit import RETRIED, TESTED
@@ -19,6 +19,7 @@ from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, a
 from broker_app.web.actor import actor_of
 from broker_app.web.api.rows import row_of
 from broker_app.web.console.base.differences import in_a_sentence
+from broker_app.web.console.base.field_words import FieldWords
 from broker_app.web.console.base.resource_page import ResourceView, report
 from broker_app.web.console.forwarding.callback_status import (
     NO_NODE,
@@ -28,6 +29,7 @@ from broker_app.web.console.forwarding.callback_status import (
 )
 from broker_app.web.console.forwarding.callbacks import CALLBACKS, page_of, shown_once
 from broker_app.web.policy_sync import answer_of
+from broker_app.web.resource_types import Spec
 from broker_app.web.resource_types.callbacks import address_of
 
 #: seconds for which a test waits for the node, which waits for the receiver
@@ -51,6 +53,7 @@ class CallbackPage(ResourceView):
             "key": key,
             "spec": spec,
             "source": address_of(spec),
+            "settings": _in_words(spec),
             "row": row_of(self.subject.kind, key),
             "entry": Entry.objects.filter(kind=self.subject.kind, key=key).first(),
             "callback": shown_callback(found[0]) if found else None,
@@ -59,6 +62,16 @@ class CallbackPage(ResourceView):
             **more,
         }
         return render(request, "console/callback.html", context)
+
+
+def _in_words(spec: Spec) -> list[tuple[str, str]]:
+    """The settings that have a value, each with its label, as the form has them; the head has the state."""
+    words = FieldWords(CALLBACKS.kind)
+    return [
+        (words.label(name), words.value(name, spec[name]))
+        for name in (*MEMBERS, "selector", "headers", "comment")
+        if name != "desired" and spec.get(name) not in ("", {}, None)
+    ]
 
 
 class TestPage(CallbackPage):

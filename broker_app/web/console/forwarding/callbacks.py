@@ -98,7 +98,8 @@ class CallbackForm(ResourceForm):
 def _field(member: Member, default: object) -> forms.Field:
     about: dict[str, Any] = {"label": translated(member.label), "help_text": translated(member.about)}
     if member.choices:
-        return forms.ChoiceField(choices=[(name, name) for name in member.choices], **about)
+        choices = [(name, translated(label)) for name, label in member.choices.items()]
+        return forms.ChoiceField(choices=choices, **about)
     if isinstance(default, bool):
         return forms.BooleanField(required=False, **about)
     return forms.IntegerField(**about) if isinstance(default, int) else forms.FloatField(**about)

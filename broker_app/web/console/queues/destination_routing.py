@@ -15,7 +15,7 @@ from broker_app.net.policy.destination_settings import Effective
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import RECEIVE, SEND, Event
 from broker_app.rules.ruleset import Rules
-from broker_app.web.console.base.differences import as_text
+from broker_app.web.console.base.field_words import FieldWords
 from broker_app.web.console.base.frame import sees_all
 from broker_app.web.console.forwarding.reflex_status import all_reflexes, shown_reflex
 from broker_app.web.console.queues.destination_patterns import addresses_about, settings_for
@@ -52,7 +52,7 @@ def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, object]:
     if not administrator:
         users = users.filter(username=request.user.get_username())
     rules, destination = read_rules(), Destination(kind, name)
-    spec = settings_for(kind, name)
+    spec, words = settings_for(kind, name), FieldWords("destinations")
     return {
         "permissions": _permissions(rules, users[:MAX_USERS], destination),
         "more_users": max(0, users.count() - MAX_USERS),
@@ -60,9 +60,10 @@ def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, object]:
         **(_reflexes_of(request, f"/{kind}/{name}") if administrator else {}),
         "dead_letters": _dead_letters(name, spec.effective(f"/{kind}/{name}")) if kind == QUEUE else None,
         "spec": [
-            (address, [(setting, as_text(value)) for setting, value in spec.rows[address].values.items()])
+            (address, [(words.label(one), words.value(one, value)) for one, value in values.items()])
             for address in addresses_about(kind, name)
             if address in spec.rows
+            for values in (spec.rows[address].values,)
         ],
     }
 

@@ -14,9 +14,22 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext as translated
 from django.utils.translation import gettext_lazy
 
 from broker_app.core.destination import DEAD_SUFFIX
+from broker_app.core.policy import (
+    ALL,
+    BROKER,
+    CLUSTER,
+    CONSUMERS,
+    FLOW_CONTROL,
+    NONE,
+    PRODUCERS,
+    REJECT_NEWEST,
+    REMOVE_LOW_PRIORITY,
+    REMOVE_OLDEST,
+)
 from broker_app.models import ChangedObject, Entry
 from broker_app.net.policy.destination_settings import (
     DEFAULT,
@@ -29,7 +42,8 @@ from broker_app.net.policy.destination_settings import (
 )
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, version_of
 from broker_app.web.actor import actor_of
-from broker_app.web.console.base.differences import as_text, between, difference
+from broker_app.web.console.base.differences import between, difference
+from broker_app.web.console.base.field_words import FieldWords
 from broker_app.web.console.base.fields import CodeField
 from broker_app.web.console.base.frame import is_administrator, sees_all
 from broker_app.web.console.base.resource_form import ResourceForm
@@ -41,36 +55,88 @@ _UNSAID = "—"
 
 
 class Group(NamedTuple):
-    """Related settings. `of` is the kind of destination that has them, "" for both."""
+    """Related settings, each with its label. `of` is the kind of destination that has them, "" for both."""
 
     title: str | Promise
-    names: tuple[str, ...]
+    labels: Mapping[str, str | Promise]
     of: str = ""
 
 
 GROUPS = (
     Group(
         gettext_lazy("Limits"),
-        (
-            "max_messages",
-            "max_bytes",
-            "max_message_bytes",
-            "max_producers",
-            "max_consumers",
-            "limit_behavior",
-            "scope",
-        ),
+        {
+            "max_messages": gettext_lazy("Most messages"),
+            "max_bytes": gettext_lazy("Most bytes"),
+            "max_message_bytes": gettext_lazy("Bytes of a message"),
+            "max_producers": gettext_lazy("Most producers"),
+            "max_consumers": gettext_lazy("Most consumers"),
+            "limit_behavior": gettext_lazy("At the limit"),
+            "scope": gettext_lazy("Limits are of"),
+        },
     ),
     Group(
         gettext_lazy("Delivery"),
-        ("max_attempts", "retry_delay_s", "retry_factor", "max_retry_delay_s", "slow_consumer_s", "paused"),
+        {
+            "max_attempts": gettext_lazy("Attempts"),
+            "retry_delay_s": gettext_lazy("Delay of a retry"),
+            "retry_factor": gettext_lazy("Factor of further delays"),
+            "max_retry_delay_s": gettext_lazy("Longest delay"),
+            "slow_consumer_s": gettext_lazy("Time for slow consumers"),
+            "paused": gettext_lazy("Paused"),
+        },
     ),
-    Group(gettext_lazy("Dead letters"), ("use_dead_letters", "dead_letters", "dead_letter_expired"), "queue"),
-    Group(gettext_lazy("Message history"), ("retention_s", "retention_bytes"), "topic"),
-    Group(gettext_lazy("Duplicates and names"), ("dedup_window_s", "auto_create")),
-    Group(gettext_lazy("Cluster"), ("prefer_local", "local_only"), "queue"),
-    Group(gettext_lazy("Cluster"), ("local_only",), "topic"),
+    Group(
+        gettext_lazy("Dead letters"),
+        {
+            "use_dead_letters": gettext_lazy("Keep dead letters"),
+            "dead_letters": gettext_lazy("Queue of dead letters"),
+            "dead_letter_expired": gettext_lazy("Expired messages too"),
+        },
+        "queue",
+    ),
+    Group(
+        gettext_lazy("Message history"),
+        {
+            "retention_s": gettext_lazy("Time of the history"),
+            "retention_bytes": gettext_lazy("Bytes of the history"),
+        },
+        "topic",
+    ),
+    Group(
+        gettext_lazy("Duplicates and names"),
+        {
+            "dedup_window_s": gettext_lazy("Time of dedup-ids"),
+            "auto_create": gettext_lazy("Create on first use"),
+        },
+    ),
+    Group(
+        gettext_lazy("Cluster"),
+        {
+            "prefer_local": gettext_lazy("Own consumers first"),
+            "local_only": gettext_lazy("Own consumers only"),
+        },
+        "queue",
+    ),
+    Group(gettext_lazy("Cluster"), {"local_only": gettext_lazy("Own consumers only")}, "topic"),
 )
+LABELS = {name: label for group in GROUPS for name, label in group.labels.items()}
+#: the words of settings that are one of some
+CHOICES: Mapping[str, Mapping[str, str | Promise]] = {
+    "limit_behavior": {
+        FLOW_CONTROL: gettext_lazy("producers wait"),
+        REJECT_NEWEST: gettext_lazy("the new message is refused"),
+        REMOVE_OLDEST: gettext_lazy("the oldest message is removed"),
+        REMOVE_LOW_PRIORITY: gettext_lazy("the message of the lowest priority is removed"),
+    },
+    "scope": {BROKER: gettext_lazy("each broker"), CLUSTER: gettext_lazy("all brokers together")},
+    "paused": {
+        NONE: gettext_lazy("nothing is paused"),
+        PRODUCERS: gettext_lazy("producers"),
+        CONSUMERS: gettext_lazy("consumers"),
+        ALL: gettext_lazy("producers and consumers"),
+    },
+}
 #: limits with a usage meter → the member of `usage` with the current value
 METERS: Mapping[str, str] = {
     "max_messages": "messages",
@@ -81,15 +147,22 @@ METERS: Mapping[str, str] = {
 
 
 class SettingsForm(ResourceForm):
-    """A form with a field for each setting. For empty ones a pattern, the node or the default applies."""
+    """A form with a field for each setting of a kind of `destination`, or of both. For empty ones a pattern,
+    the node or the default applies."""
 
     kind: ClassVar[str] = KIND
 
-    def __init__(self, data: Any = None, *, destination: str, **options: Any) -> None:
+    def __init__(self, data: Any = None, *, destination: str = "", **options: Any) -> None:
         super().__init__(data, **options)
         for setting in settings_of(destination):
             self.fields[setting.name] = _field(setting)
         self.order_fields([*(name for name in self.fields if name != "reason"), "reason"])
+
+    def words_of(self, name: str, value: Any) -> str:
+        """The words of a value, such as "no limit" for 0; empty if it has none."""
+        if value == 0 and not isinstance(value, bool) and name in SETTINGS and SETTINGS[name].zero:
+            return translated(SETTINGS[name].zero)
+        return super().words_of(name, value)
 
     def spec(self) -> dict[str, object]:
         given = {name: self.cleaned_data[name] for name in SETTINGS if name in self.cleaned_data}
@@ -185,7 +258,7 @@ class SettingsView:
         return self._drawn(
             form,
             conflict=last.change if last is not None else None,
-            comparison=between(dict(own.values) if own else {}, dict(submitted)),
+            comparison=between(KIND, dict(own.values) if own else {}, dict(submitted)),
         )
 
     # ------------------------------------------------------------------ forms
@@ -221,19 +294,21 @@ class SettingsView:
 
     def _groups(self, form: ResourceForm) -> list[tuple[str | Promise, list[Row]]]:
         effective = settings_for(self.kind, self.name).effective(self.address)
+        words = FieldWords(KIND)
         found = []
         for group in GROUPS:
             if group.of in ("", self.kind):
-                names = [name for name in group.names if name in form.fields]
-                found.append((group.title, [self._row(form[name], *effective[name]) for name in names]))
+                names = [name for name in group.labels if name in form.fields]
+                rows = [self._row(words, form[name], *effective[name]) for name in names]
+                found.append((group.title, rows))
         return found
 
-    def _row(self, field: Any, value: Any, source: str) -> Row:
+    def _row(self, words: FieldWords, field: Any, value: Any, source: str) -> Row:
         setting = SETTINGS[field.name]
+        no_name = setting.name == "dead_letters" and value == ""
+        shown = f"{self.name}{DEAD_SUFFIX}" if no_name else words.value(setting.name, value)
         meter = METERS.get(setting.name, "") if self.kind == "queue" and not is_pattern(self.address) else ""
-        return Row(
-            setting, field, _shown(setting, value, self.name), _words_of(source), self._place(source), meter
-        )
+        return Row(setting, field, shown, _words_of(source), self._place(source), meter)
 
     def _place(self, source: str) -> str:
         """The address of a pattern's page; empty if it is not a pattern."""
@@ -244,19 +319,9 @@ class SettingsView:
 
 
 def settings_of(kind: str) -> list[Setting]:
-    """The settings that apply to queues or to topics."""
-    names = [name for group in GROUPS if group.of in ("", kind) for name in group.names]
-    return [SETTINGS[name] for name in names]
-
-
-def _shown(setting: Setting, value: Any, name: str) -> str:
-    if setting.name == "dead_letters" and value == "":
-        return f"{name}{DEAD_SUFFIX}"
-    if value == 0 and "0 is" in setting.about:
-        return setting.about.partition("0 is ")[2]
-    if setting.kind is float:
-        return f"{value:g}" + (" s" if setting.name.endswith("_s") else "")
-    return as_text(value)
+    """The settings that apply to queues or to topics; without a kind, all."""
+    of_kind = [group.labels for group in GROUPS if not kind or group.of in ("", kind)]
+    return [SETTINGS[name] for labels in of_kind for name in labels]
 
 
 def _words_of(source: str) -> str:
@@ -273,8 +338,13 @@ def _words_of(source: str) -> str:
 
 
 def _field(setting: Setting) -> forms.Field:
-    label = setting.name.removesuffix("_s").replace("_", " ")
-    about: dict[str, Any] = {"required": False, "label": label, "help_text": setting.about}
+    label, summary = LABELS[setting.name], translated(setting.summary)
+    zero = _("%(about)s; 0 is %(zero)s") % {"about": summary, "zero": translated(setting.zero)}
+    about: dict[str, Any] = {
+        "required": False,
+        "label": label,
+        "help_text": zero if setting.zero else summary,
+    }
     if setting.kind is int:
         return forms.IntegerField(min_value=int(setting.least), max_value=int(setting.most), **about)
     if setting.kind is float:
@@ -285,5 +355,5 @@ def _field(setting: Setting) -> forms.Field:
             choices=choices, coerce=lambda text: text == "true", empty_value=None, **about
         )
     if setting.choices:
-        return forms.ChoiceField(choices=[("", _UNSAID), *((one, one) for one in setting.choices)], **about)
+        return forms.ChoiceField(choices=[("", _UNSAID), *CHOICES[setting.name].items()], **about)
     return forms.CharField(max_length=300, **about)
