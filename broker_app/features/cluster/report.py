@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -11,6 +11,10 @@ LinkState = Literal["up", "connecting", "refused", "stopped"]
 #: how a broker was found, the surest way first. static: this one's settings name it. multicast: it announces
 #: itself. registry: the store of the enhanced cluster has it. broker: it, or another one, has named it
 FoundBy = Literal["static", "multicast", "registry", "broker"]
+
+
+#: between the member and the epoch in the name under which an adopted journal is in its cluster
+ADOPTED_MARK: Final = "~"
 
 
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):

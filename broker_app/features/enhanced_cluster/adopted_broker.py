@@ -18,7 +18,7 @@ from broker_app.core.limits import Limits
 from broker_app.core.policy import Policies
 from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
-from broker_app.features.cluster.report import AdoptedReport
+from broker_app.features.cluster.report import ADOPTED_MARK, AdoptedReport
 from broker_app.features.enhanced_cluster.takeover import TakenJournal, stored_messages
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class AdoptedBroker:
         ended: Callable[[AdoptedBroker], None],
     ) -> None:
         self.note = taken.note
-        self._name = f"{taken.note.member}~{taken.journal.epoch}"
+        self._name = f"{taken.note.member}{ADOPTED_MARK}{taken.journal.epoch}"
         self._ended = ended
         self._journal = taken.journal
         self.broker = taken.broker

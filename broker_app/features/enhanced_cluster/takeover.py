@@ -194,6 +194,8 @@ def _lost_messages(store: Store) -> int | None:
 
 def _lost(messages: int | None, member: str) -> str:
     """The loss by the end of a member, as a sentence."""
+    if messages == 0:
+        return "no message; transactions that were open are rolled back"
     number = "an unknown number of" if messages is None else messages
     return (
         f"nothing that was persistent; {number} messages that were only in the memory of {member}; "

@@ -148,6 +148,17 @@ def test_members_of_an_enhanced_cluster_are_shown_with_their_takeovers(
     assert "Members that take over" not in page_of(inside)
 
 
+def test_a_member_that_is_taken_over_is_not_shown_as_one_that_connects(
+    inside: Client, node: AnsweringNode
+) -> None:
+    gone = a_link("b3", state="connecting", reason="[Errno 111] Connection refused")
+    node.report = a_report(a_link("b2"), gone, a_link("b3~7", address=""), enhanced=an_enhanced_cluster())
+    page = page_of(inside)
+    assert "<b>b1</b> is linked to the other broker." in page and "Errno" not in page
+    assert 'b3~7</a> <span class="tag">journal of b3</span><p class="quiet">named by a broker' in page
+    assert [vertex.name for vertex in draw(node.report).vertices] == ["b1", "b2", "b3~7"]
+
+
 def test_the_page_begins_with_what_does_not_work_and_why(inside: Client, node: AnsweringNode) -> None:
     node.report = a_report(
         a_link("b2"),

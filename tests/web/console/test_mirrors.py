@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -227,6 +228,16 @@ def test_missing_and_slow_standbys_are_warned_of(inside: Client, node: Answering
     page = page_of(inside)
     assert "No standby is in step." in page and "standby, behind" in page
     assert "A switch-over to b2:8000 was ordered." in page
+
+
+def test_a_member_of_an_enhanced_cluster_needs_no_standby(
+    inside: Client, node: AnsweringNode, settings: Any
+) -> None:
+    settings.MOM = replace(settings.MOM, cluster_id="shop")
+    node.status = a_status(a_broker("b1:8000"))
+    page = page_of(inside)
+    assert "another member of the enhanced cluster shop serves its journal" in page
+    assert "There is no standby." not in page
 
 
 def test_without_a_shared_journal_the_page_explains_mirrors(inside: Client, node: AnsweringNode) -> None:

@@ -302,4 +302,4 @@ def _reason(error: OSError | TimeoutError) -> Refused:
         return Refused(
             "tls-failed", f"it does not speak TLS ({reason}); set cluster_transport to tls at each broker"
         )
-    return Refused("unreachable", str(error) or f"it did not answer within {CONNECT_S:g} s")
+    return Refused("unreachable", error.strerror or str(error) or f"it did not answer within {CONNECT_S:g} s")

@@ -12,6 +12,7 @@ from broker_app.base.times import rfc3339
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.features.cluster.clients.client_reports import ListsReport, RebalanceReport
 from broker_app.features.cluster.report import (
+    ADOPTED_MARK,
     ClusterReport,
     EnhancedReport,
     FoundBy,
@@ -55,7 +56,9 @@ def state_of(link: LinkReport) -> Badge:
 
 def shown(report: ClusterReport) -> Shown:
     """The cluster for a template, without its consumers."""
-    up = [link for link in report.links if link.state == "up"]
+    links = links_of(report)
+    others = [link for link in links if ADOPTED_MARK not in link.broker]
+    up = [link for link in links if link.state == "up"]
     return {
         "broker": report.broker,
         "address": report.address,
@@ -67,13 +70,21 @@ def shown(report: ClusterReport) -> Shown:
         "undiscovered": [one for one in report.discovery if one.error],
         "adopted": report.adopted,
         "enhanced": _enhanced(report.enhanced) if report.enhanced is not None else None,
-        "links": [_link(link) for link in report.links],
-        "up": len(up),
+        "links": [_link(link) for link in links],
+        "others": len(others),
+        "up": sum(link.state == "up" for link in others),
         "refused": [link for link in report.links if link.state == "refused"],
         "sent_rate": sum(link.sent_rate for link in up),
         "received_rate": sum(link.received_rate for link in up),
         "unsettled": sum(link.unsettled_there + link.unsettled_here for link in up),
     }
+
+
+def links_of(report: ClusterReport) -> list[LinkReport]:
+    """The links that are up or should be: not those to members whose journal another one serves."""
+    members = report.enhanced.members if report.enhanced is not None else []
+    taken = {member.broker for member in members if member.taken_by}
+    return [link for link in report.links if link.state == "up" or link.broker not in taken]
 
 
 def _enhanced(report: EnhancedReport) -> Shown:
@@ -83,7 +94,7 @@ def _enhanced(report: EnhancedReport) -> Shown:
         for member in report.members
     ]
     takeovers = [
-        {"one": takeover, "ago": durations.since(rfc3339(takeover.began))}
+        {"one": takeover, "age": durations.since(rfc3339(takeover.began))}
         for takeover in report.takeovers[:_SHOWN_TAKEOVERS]
     ]
     return {"report": report, "members": members, "takeovers": takeovers}
@@ -93,6 +104,7 @@ def _link(link: LinkReport) -> Shown:
     facts = status_of_link(link)
     return {
         **facts,
+        "member": link.broker.partition(ADOPTED_MARK)[0] if ADOPTED_MARK in link.broker else "",
         "state": state_of(link),
         "found": FOUND[link.found_by],
         "is_up": link.state == "up",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -15,5 +16,9 @@ class MirrorsPage(AdministratorsPage):
     def get(self, request: HttpRequest) -> HttpResponse:
         status, unknown = status_of(request)
         # `mirrors` has the addresses of all consoles, in every page.
-        context = {"status": shown(status) if status else None, "unknown": unknown}
+        context = {
+            "status": shown(status) if status else None,
+            "unknown": unknown,
+            "cluster_id": settings.MOM.cluster_id,
+        }
         return render(request, "console/mirrors.html", context)
