@@ -23,6 +23,7 @@ import mom_client
 from broker_app.config import MIB
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.callbacks.webhooks.callback import Callback
+from broker_app.features.masks.mask import Mask
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.net.policy.policy import Policy, UserFacts
 from tests.support.broker_process import ROOT, BrokerFailed
@@ -57,6 +58,8 @@ class NodeProcess:
         self.destinations: dict[str, dict[str, Any]] = {}
         #: its callbacks, as of the next start
         self.callbacks: dict[str, Callback] = {}
+        #: its masks, as of the next start
+        self.masks: tuple[Mask, ...] = ()
         self.settings = settings
         self.starts = 0
         self._nodes = nodes
@@ -87,6 +90,7 @@ class NodeProcess:
             users=users,
             bridges=self.bridges,
             callbacks=self.callbacks,
+            masks=self.masks,
             destinations=Destinations(rows),
         )
         order = Order(settings, policy, self.log_file)
@@ -124,9 +128,9 @@ class NodeProcess:
         address = f"stomp://{self.host}:{self.stomp_port}"
         return mom_client.connect(address, login=self.user, passcode=self.password, **options)
 
-    def rest(self) -> httpx.AsyncClient:
-        """A client of its REST API."""
-        login = httpx.BasicAuth(self.user, self.password)
+    def rest(self, user: UserFacts | None = None) -> httpx.AsyncClient:
+        """A client of its REST API, as the administrator or as one of `users`, whose name is the password."""
+        login = httpx.BasicAuth(user.name, user.name) if user else httpx.BasicAuth(self.user, self.password)
         return httpx.AsyncClient(base_url=f"{self.url}/api/v1", auth=login, verify=NO_TLS)
 
     def bridge_to(self, target: NodeProcess, name: str, *, port: int = 0, **said: Any) -> None:
