@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, RequestFactory
+from django.views.defaults import server_error
 
 from broker_app.net.problems import PROBLEMS
 from broker_app.web import actions, api
@@ -199,3 +200,10 @@ def test_an_unknown_address_is_reported_in_a_sentence(inside: Client) -> None:
     assert (
         "This page does not exist" in reply.content.decode() and "Resolver404" not in reply.content.decode()
     )
+
+
+def test_an_internal_error_names_the_broker_and_leads_back_to_the_console() -> None:
+    reply = server_error(RequestFactory().get("/console/"))
+    page = reply.content.decode()
+    assert reply.status_code == 500 and "See the broker" in page
+    assert page.count('href="/console/"') == 2 and "mark.svg" in page
