@@ -10,28 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from broker_app.base.marked import mark as _
+from broker_app.base.audit_actions import ACTIONS_LOST, AuditAction
 
-PURGED, DELETED, READ, CLOSED, DRAINED, STARTED, CANCELLED, UNDONE, RETRIED, TESTED, HANDED_OVER, LOST = (
-    _("purged"), _("deleted"), _("read"), _("closed"), _("drained"), _("started"), _("cancelled"),
-    _("undone"), _("retried"), _("tested"), _("handed over"), _("not recorded"),
-)  # fmt: skip
-#: of alerts
-ACKNOWLEDGED, SILENCED, UNSILENCED = _("acknowledged"), _("silenced"), _("unsilenced")
-#: of libraries of reflexes
-RESTARTED = _("restarted")
-#: of mirrors
-SWITCHED_OVER, TOOK_OVER, PAUSED, RESUMED = _("switched over"), _("took over"), _("paused"), _("resumed")
-#: of services
-ACTIVATED, DEACTIVATED, DEREGISTERED = _("activated"), _("deactivated"), _("deregistered")
-#: of brokers
-SHUT_DOWN, QUIESCED, UNQUIESCED = _("shut down"), _("quiesced"), _("unquiesced")
-#: of the change record of a cluster, and of its keeper
-RESTORED, COMPACTED, CHANGED = _("restored"), _("compacted"), _("changed")
-#: of its central file
-RELOADED = _("reloaded")
-#: of the clients of a broker in a cluster
-REBALANCED = _("rebalanced")
 #: origins of REST requests: a browser session is the console
 CONSOLE, API = "console", "api"
 
@@ -62,7 +42,7 @@ class _Reader(NamedTuple):
     """A user who reads the messages of one destination, and the masks that hide nothing from that user."""
 
     operator: Operator
-    kind: str
+    action: AuditAction
     key: str
     unmasked: tuple[str, ...] = ()
 
@@ -97,28 +77,30 @@ class OperatorActions:
         self._lost = 0
         self._readings: dict[_Reader, _Reading] = {}
 
-    def note(self, operator: Operator, action: str, kind: str, key: str, **facts: Any) -> None:
+    def note(self, operator: Operator, action: AuditAction, key: str, **facts: Any) -> None:
         """Record an action."""
         if len(self._waiting) < self.MOST:
-            self._waiting.append(OperatorAction(self._clock(), operator, action, kind, key, facts))
+            self._waiting.append(
+                OperatorAction(self._clock(), operator, action.name, action.kind, key, facts)
+            )
         else:
             self._lost += 1
 
     def note_reading(
-        self, operator: Operator, kind: str, key: str, messages: int, unmasked: tuple[str, ...] = ()
+        self, operator: Operator, action: AuditAction, key: str, messages: int, unmasked: tuple[str, ...] = ()
     ) -> None:
         """Record that message bodies were read, with what these masks hide from others. The first read is
         recorded at once, further ones once a minute."""
         if not messages:
             return
         # Requests of one reader differ in trace and reason.
-        reader = _Reader(operator._replace(reason="", trace_id=""), kind, key, unmasked)
+        reader = _Reader(operator._replace(reason="", trace_id=""), action, key, unmasked)
         reading = self._readings.get(reader)
         if reading is not None:
             reading.messages += messages
         elif len(self._readings) < self.MOST:
             self._readings[reader] = _Reading(self._clock())
-            self.note(operator, READ, kind, key, messages=messages, **reader.facts)
+            self.note(operator, action, key, messages=messages, **reader.facts)
         else:
             self._lost += 1
 
@@ -131,16 +113,18 @@ class OperatorActions:
         taken, self._waiting = self._waiting, []
         if self._lost:
             operator = Operator("system", None, API, None)
-            taken.append(OperatorAction(now, operator, LOST, "audit", "", {"actions": self._lost}))
+            taken.append(
+                OperatorAction(
+                    now, operator, ACTIONS_LOST.name, ACTIONS_LOST.kind, "", {"actions": self._lost}
+                )
+            )
             self._lost = 0
         return taken
 
     def _record_reads(self, reader: _Reader, reading: _Reading, now: float) -> None:
         """Record the reads since the last record; forget a reader without new ones."""
         if reading.messages:
-            self.note(
-                *(reader.operator, READ, reader.kind, reader.key), messages=reading.messages, **reader.facts
-            )
+            self.note(reader.operator, reader.action, reader.key, messages=reading.messages, **reader.facts)
             reading.messages, reading.since = 0, now
         else:
             del self._readings[reader]

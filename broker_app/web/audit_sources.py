@@ -19,7 +19,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest
 from django.utils import timezone
 
-from broker_app.base.marked import mark as _
+from broker_app.base.audit_actions import LOGGED_IN, LOGIN_FAILED, LOGINS_FAIL
 from broker_app.net.operator_audit import OperatorAction, OperatorActions
 from broker_app.web.actions import API, CONSOLE, Actor, audit, trim_history
 from broker_app.web.actor import actor_of, trace_id
@@ -27,7 +27,6 @@ from broker_app.web.auth.backends import slowed
 
 log = logging.getLogger(__name__)
 
-LOGGED_IN, LOGIN_FAILED, LOGINS_FAIL = _("logged in"), _("login failed"), _("logins fail")
 #: failed logins a minute that have an entry each
 MAX_FAILED = 60
 _PRUNE_EVERY_S = 3600.0
@@ -119,7 +118,7 @@ def watch_logins() -> None:
 def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) -> None:
     if request is not None:
         request.user = user  # Django does so where the middleware was before
-        audit.record(actor_of(request), audit.Action(LOGGED_IN, "users", user.get_username()))
+        audit.record(actor_of(request), audit.Action.of(LOGGED_IN, user.get_username()))
 
 
 def _login_failed(
@@ -137,8 +136,6 @@ def _login_failed(
     actor = Actor("", via, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
     if count <= MAX_FAILED:
         name = str(credentials.get("username", ""))[:150].encode(errors="replace").decode()
-        audit.record(actor, audit.Action(LOGIN_FAILED, "users", name.replace("\0", "")))
+        audit.record(actor, audit.Action.of(LOGIN_FAILED, name.replace("\0", "")))
     elif count == MAX_FAILED + 1:
-        audit.record(
-            actor, audit.Action(LOGINS_FAIL, "users", "", after={"a_minute": f"more than {MAX_FAILED}"})
-        )
+        audit.record(actor, audit.Action.of(LOGINS_FAIL, "", a_minute=f"more than {MAX_FAILED}"))

@@ -20,7 +20,6 @@ from broker_app.features.cluster.links.frames import ChangedSetting
 from broker_app.features.cluster.record.change_record import DESTINATION, Change
 from broker_app.features.cluster.record.replicated_record import KeeperSettings
 from broker_app.features.cluster.report import DiscoveryReport
-from broker_app.net.operator_audit import RELOADED
 from tests.cli.conftest import CommandLine, Result
 from tests.cluster.test_pages import Others, row
 from tests.rest.conftest import Rest
@@ -160,7 +159,7 @@ async def test_reload_shows_what_each_broker_did_with_the_central_file(served: S
         ],
     )
     assert "refused by b1, b2; not linked: b3" in found.err
-    reloads = [action for action in served.rest.actions.take() if action.action == RELOADED]
+    reloads = [action for action in served.rest.actions.take() if action.action == "reloaded"]
     assert [(action.operator.user, action.facts["brokers"]) for action in reloads] == [("alice", 2)] * 2
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from broker_app import config
 from broker_app.base import states
+from broker_app.base.audit_actions import ACTIONS, CHANGES
 from broker_app.base.events import DECLARED, OF_CAUSE, Event
 from broker_app.features.cluster.configuration import activemq_names
 from broker_app.features.cluster.configuration.imq_names import NAMES, ImqName
@@ -64,6 +65,16 @@ def event_table() -> str:
         for one in DECLARED
     ]
     return "\n".join(["| kind | event | code | detail | facts |", "|---|---|---|---|---|", *rows])
+
+
+def audit_table() -> str:
+    """Every action of the audit log."""
+    changes = ", ".join(f"`{name}`" for name in CHANGES)
+    rows = [
+        f"| {one.kind} | `{one.name}` | {', '.join(f'`{name}`' for name in one.fields)} |" for one in ACTIONS
+    ]
+    first = f"| each type of resource | {changes} | its fields before and after |"
+    return "\n".join(["| kind | action | facts |", "|---|---|---|", first, *rows])
 
 
 def _code(event: Event) -> str:
@@ -245,7 +256,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "source": partial(_options, options.NAMES),
         "sink": partial(_options, sink_options.NAMES),
     },
-    CONFIGURATION: {"broker-settings": node_settings},
+    CONFIGURATION: {"broker-settings": node_settings, "audit-actions": audit_table},
     CLUSTERS: {"cluster-settings": cluster_settings, "imq-names": imq_names},
     SOAK: {"soak": soak_counts.table},
     METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},

@@ -19,7 +19,6 @@ from broker_app.features.masks import hidden_values
 from broker_app.features.masks.hidden_values import HIDDEN, hide_fields, hide_headers
 from broker_app.features.masks.mask import Mask, parts_of
 from broker_app.features.masks.user_masks import UserMasks
-from broker_app.net.operator_audit import READ
 from broker_app.net.policy.policy import UserFacts
 from tests.rest.conftest import Rest
 from tests.rest.test_events import Stream
@@ -140,7 +139,7 @@ async def test_a_member_of_the_group_sees_the_values_and_the_audit_log_names_the
     await masked.bob.get("/queues/orders/messages")
     masked.logins.reload(replace(masked.logins.policy, version=2, users=MappingProxyType(users)))
     assert not is_hidden(await masked.bob.get("/queues/orders/messages"))
-    reads = [one for one in masked.actions.take() if one.action == READ]
+    reads = [one for one in masked.actions.take() if one.action == "read"]
     assert [one.facts for one in reads] == [{"messages": 1}, {"messages": 1, "unmasked": ["cards"]}]
 
 

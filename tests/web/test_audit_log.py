@@ -15,8 +15,9 @@ from django.db import DatabaseError
 from django.test import Client
 from django.utils import timezone
 
+from broker_app.base.audit_actions import MESSAGES_PURGED
 from broker_app.models import AuditEntry, Change
-from broker_app.net.operator_audit import PURGED, Operator, OperatorAction, OperatorActions
+from broker_app.net.operator_audit import Operator, OperatorAction, OperatorActions
 from broker_app.web import actions, audit_sources
 from broker_app.web.actions import audit
 from tests.support.patience import patient
@@ -41,7 +42,7 @@ def john() -> User:
 
 
 def test_actions_of_the_data_plane_are_entries_with_their_author_and_time() -> None:
-    action = OperatorAction(NOON.timestamp(), ANN, PURGED, "queues", "/queue/orders", {"messages": 3})
+    action = OperatorAction(NOON.timestamp(), ANN, "purged", "queues", "/queue/orders", {"messages": 3})
     assert audit_sources.write([action, action])
     first, _ = entries()
     assert (first.author, first.token, first.via, first.address) == ("ann", "laptop", "console", "192.0.2.7")
@@ -63,11 +64,11 @@ def test_actions_wait_while_the_database_cannot_be_written(monkeypatch: pytest.M
 async def test_the_writer_stores_new_actions_and_the_remaining_ones_when_it_stops() -> None:
     actions = OperatorActions()
     keeping = asyncio.create_task(audit_sources.keep(actions, interval_s=0.01))
-    actions.note(ANN, PURGED, "queues", "/queue/first")
+    actions.note(ANN, MESSAGES_PURGED, "/queue/first")
     async with asyncio.timeout(patient(10)):
         while not await AuditEntry.objects.filter(key="/queue/first").aexists():
             await asyncio.sleep(0.01)
-    actions.note(ANN, PURGED, "queues", "/queue/last")
+    actions.note(ANN, MESSAGES_PURGED, "/queue/last")
     keeping.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await keeping
@@ -89,11 +90,11 @@ async def test_what_is_being_written_when_the_writer_stops_is_written_once(
 
     monkeypatch.setattr(audit_sources, "write", write)
     actions = OperatorActions()
-    actions.note(ANN, PURGED, "queues", "/queue/first")
+    actions.note(ANN, MESSAGES_PURGED, "/queue/first")
     keeping = asyncio.create_task(audit_sources.keep(actions, interval_s=0))
     assert await asyncio.to_thread(begun.wait, patient(10))
     keeping.cancel()
-    actions.note(ANN, PURGED, "queues", "/queue/last")
+    actions.note(ANN, MESSAGES_PURGED, "/queue/last")
     asyncio.get_running_loop().call_soon(going_on.set)
     with contextlib.suppress(asyncio.CancelledError):
         await keeping
@@ -157,10 +158,12 @@ def test_expired_entries_are_deleted_and_the_rest_verifies(
     for number in range(20):
         actions.apply(actions.SYSTEM, [actions.Edit("groups", f"g{number}", {})])
     old = timezone.now() - timedelta(days=settings.MOM.audit_days + 1)
-    audit_sources.write([OperatorAction(old.timestamp(), ANN, PURGED, "queues", "/queue/old", {})])
+    audit_sources.write([OperatorAction(old.timestamp(), ANN, "purged", "queues", "/queue/old", {})])
     audit.prune(timezone.now() + timedelta(days=1))
-    audit_sources.write([OperatorAction(old.timestamp(), ANN, PURGED, "queues", "/queue/older", {})] * 3)
-    audit_sources.write([OperatorAction(timezone.now().timestamp(), ANN, PURGED, "queues", "/queue/new", {})])
+    audit_sources.write([OperatorAction(old.timestamp(), ANN, "purged", "queues", "/queue/older", {})] * 3)
+    audit_sources.write(
+        [OperatorAction(timezone.now().timestamp(), ANN, "purged", "queues", "/queue/new", {})]
+    )
     monkeypatch.setattr(audit_sources, "_VERSIONS", 10)
     audit_sources.prune()
     assert [entry.key for entry in entries()] == ["/queue/new"]

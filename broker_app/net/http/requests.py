@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from broker_app.base import units
+from broker_app.base.audit_actions import AuditAction
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.core.destination import Destination, parse
@@ -171,14 +172,14 @@ class Request:
 
     # ------------------------------------------------------------------ the audit log
 
-    def audit(self, action: str, kind: str, key: str, **facts: Any) -> None:
+    def audit(self, action: AuditAction, key: str, **facts: Any) -> None:
         """Add an operation to the audit log."""
-        self._actions.note(self._operator(), action, kind, key, **facts)
+        self._actions.note(self._operator(), action, key, **facts)
 
-    def audit_read(self, kind: str, key: str, messages: int = 1) -> None:
+    def audit_read(self, action: AuditAction, key: str, messages: int = 1) -> None:
         """Record in the audit log that bodies of messages of a destination were shown."""
         unmasked = self.access.unmasked(self.client, key)
-        self._actions.note_reading(self._operator(), kind, key, messages, unmasked)
+        self._actions.note_reading(self._operator(), action, key, messages, unmasked)
 
     def _operator(self) -> Operator:
         by_session = self.header(b"authorization") is None and self.header(b"cookie") is not None

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import Min
 from django.utils import timezone
 
+from broker_app.base.audit_actions import AuditAction
 from broker_app.models import AuditChain, AuditEntry
 from broker_app.web.actions.actor import Actor
 
@@ -36,6 +37,11 @@ class Action(NamedTuple):
     secrets: tuple[str, ...] = ()
     change: int | None = None
     time: datetime | None = None
+
+    @classmethod
+    def of(cls, action: AuditAction, key: str, **facts: Any) -> Action:
+        """An action that is no change of the configuration, now."""
+        return cls(action.name, action.kind, key, after=facts or None)
 
 
 def record(actor: Actor, *actions: Action) -> None:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.dispatch import Signal
 from django.utils import timezone
 
+from broker_app.base.audit_actions import CHANGED, CREATED, REMOVED
 from broker_app.base.refused import Refused
 from broker_app.models import Change, ChangedObject, Entry, PolicyVersion
 from broker_app.web.actions import audit
@@ -85,7 +86,7 @@ class Changed(NamedTuple):
 
     @property
     def action(self) -> str:
-        return "created" if self.before is None else "removed" if self.after is None else "changed"
+        return CREATED if self.before is None else REMOVED if self.after is None else CHANGED
 
 
 class ChangeResult(NamedTuple):

@@ -7,11 +7,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.base.audit_actions import BRIDGE_TESTED
 from broker_app.base.refused import Refused
 from broker_app.features.bridge.connection_test import LONGEST_S
 from broker_app.features.bridge.remote import Remote
 from broker_app.net.http.refusals import invalid, unknown
-from broker_app.net.operator_audit import TESTED
 from broker_app.net.rest.openapi.schemas import TEXT, object_of, or_null, ref
 from broker_app.web import actions
 from broker_app.web.actions import audit
@@ -108,8 +108,10 @@ class TryBridge(APIView):
         if node is None:
             raise Refused("not-active", "no broker runs in this process; ask one that does")
         found = ask(node, node.operations.test_remote(remote, queue), within_s=LONGEST_S + 5)
-        about = {"address": remote.address, "queue": queue, "ok": found["ok"]}
-        audit.record(actor_of(request), audit.Action(TESTED, _KIND, remote.name, after=about))
+        tested = audit.Action.of(
+            BRIDGE_TESTED, remote.name, address=remote.address, queue=queue, ok=found["ok"]
+        )
+        audit.record(actor_of(request), tested)
         return Response(found)
 
 

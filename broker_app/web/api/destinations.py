@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.base.audit_actions import QUEUE_REMOVED
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
 from broker_app.models import DestinationSettings
@@ -215,7 +216,7 @@ class QueueSettings(SettingsView):
         node = _node(request)
         with _unless_missing(had):
             ask(node, node.operations.delete_queue(address, force=_force(request)))
-            audit.record(actor_of(request), audit.Action("removed", "queues", address))
+            audit.record(actor_of(request), audit.Action.of(QUEUE_REMOVED, address))
 
 
 class TopicSettings(SettingsView):

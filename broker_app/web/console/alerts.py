@@ -12,11 +12,11 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_lazy as translated
 
 from broker_app.base import durations
+from broker_app.base.audit_actions import NOTIFICATION_TESTED
 from broker_app.base.refused import Refused
 from broker_app.base.states import SEVERITY
 from broker_app.features.notifications.target import MOST_TARGETS
 from broker_app.features.notifications.target_tests import AT_A_TIME, TIMEOUT_S
-from broker_app.net.operator_audit import TESTED
 from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.web.actions import ChangeResult, audit, version_of
@@ -162,9 +162,7 @@ def test_of(request: HttpRequest, targets: Sequence[str]) -> dict[str, object]:
     except ValueError as fault:
         return {"test_fault": str(fault)}
     for one in tested:
-        audit.record(
-            actor_of(request), audit.Action(TESTED, "notifications", one["target"], after={"ok": one["ok"]})
-        )
+        audit.record(actor_of(request), audit.Action.of(NOTIFICATION_TESTED, one["target"], ok=one["ok"]))
     return {"tested": tested}
 
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from broker_app.base.audit_actions import CONNECTION_CLOSED, CONNECTION_DRAINED
 from broker_app.base.refused import Refused
 from broker_app.engine.client import EngineClient
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid, unknown
@@ -127,9 +127,7 @@ class ConnectionEndpoints:
         body = await request.json(CloseRequest, required=False)
         session = self._to_end(request, body)
         self._connections.close(session, body.reason, request.user)
-        request.audit(
-            operator_audit.CLOSED, "connections", request.name, user=session.user, reason=body.reason
-        )
+        request.audit(CONNECTION_CLOSED, request.name, user=session.user, reason=body.reason)
         return NO_CONTENT
 
     async def drain(self, request: Request) -> Reply:
@@ -140,8 +138,9 @@ class ConnectionEndpoints:
         if not 0 <= body.within_s <= MAX_DRAIN_S:
             raise invalid("/within_s", f"must be from 0 to {MAX_DRAIN_S:g} seconds", body.within_s)
         self._connections.drain(session, body.reason, body.within_s, request.user)
-        facts = {"user": session.user, "reason": body.reason, "within_s": body.within_s}
-        request.audit(operator_audit.DRAINED, "connections", request.name, **facts)
+        request.audit(
+            CONNECTION_DRAINED, request.name, user=session.user, reason=body.reason, within_s=body.within_s
+        )
         return json_reply(self._connections.facts(session), status=202)
 
     def _to_end(self, request: Request, body: CloseRequest) -> StompSession:

@@ -7,13 +7,18 @@ from typing import Annotated
 
 import msgspec
 
+from broker_app.base.audit_actions import (
+    SERVICE_ACTIVATED,
+    SERVICE_DEACTIVATED,
+    SERVICE_DEREGISTERED,
+    AuditAction,
+)
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
 from broker_app.core.destination import QUEUE, Destination
 from broker_app.engine import Engine
 from broker_app.features.services.origin import Origin, websocket_url
 from broker_app.features.services.registry import Service, ServiceRegistry
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid
@@ -165,7 +170,7 @@ class ServiceEndpoints:
         if changed or body.active is not None:
             self._registry.change(service, active=body.active, **changed)
         if body.active is not None:
-            _audit(request, operator_audit.ACTIVATED if body.active else operator_audit.DEACTIVATED, service)
+            _audit(request, SERVICE_ACTIVATED if body.active else SERVICE_DEACTIVATED, service)
         return json_reply(self._listing.row(service))
 
     async def pending(self, request: Request) -> Reply:
@@ -181,7 +186,7 @@ class ServiceEndpoints:
         request.query()
         service = self._own(request)
         self._registry.deregister(service)
-        _audit(request, operator_audit.DEREGISTERED, service)
+        _audit(request, SERVICE_DEREGISTERED, service)
         return NO_CONTENT
 
     # ------------------------------------------------------------------ within
@@ -216,11 +221,11 @@ def _may_see(request: Request, service: Service) -> bool:
     return any(request.access.allows(request.client, right, mailbox) for right in (SEND, RECEIVE, BROWSE))
 
 
-def _audit(request: Request, action: str, service: Service) -> None:
+def _audit(request: Request, action: AuditAction, service: Service) -> None:
     """Record what an operator does; not that programs come and go by themselves."""
     registration = service.registration
     if not _is_own(request, service) or request.header(b"mom-reason"):
-        request.audit(action, "services", registration.name, id=service.id, user=registration.user)
+        request.audit(action, registration.name, id=service.id, user=registration.user)
 
 
 def _lease_until(service: Service) -> str | None:

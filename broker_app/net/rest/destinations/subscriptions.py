@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker_app.base.audit_actions import SUBSCRIPTION_DELETED
 from broker_app.base.refused import Refused
 from broker_app.base.states import SUBSCRIPTION
 from broker_app.core import commands as c
@@ -14,7 +15,6 @@ from broker_app.core.model import NamedSubscription, Queue
 from broker_app.core.topics.topic import matches
 from broker_app.engine.client import EngineClient
 from broker_app.features.jobs.message_reader import JournalRead
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
@@ -75,7 +75,7 @@ class Subscriptions:
             c.DeleteSubscription(self._engine_client.peer, request.name, owner, pending_reply)
         )
         await self._engine_client.answer(pending_reply)
-        request.audit(operator_audit.DELETED, "subscriptions", request.name, destination=terms.filter)
+        request.audit(SUBSCRIPTION_DELETED, request.name, destination=terms.filter)
         return NO_CONTENT
 
     async def _page(self, request: Request, query: dict[str, str], fits: Callable[[str], bool]) -> Reply:

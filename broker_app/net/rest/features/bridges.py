@@ -11,6 +11,7 @@ from typing import Annotated, Protocol
 
 import msgspec
 
+from broker_app.base.audit_actions import BRIDGE_RETRIED, BRIDGE_TESTED, OFFSET_DELETED, OFFSET_HANDED_OVER
 from broker_app.base.refused import Refused
 from broker_app.base.suggestions import suggestion
 from broker_app.core import commands as c
@@ -24,7 +25,6 @@ from broker_app.features.bridge.pipe_reports import (
     PipeReport,
 )
 from broker_app.features.bridge.remote import Remote
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import busy, invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
@@ -203,7 +203,7 @@ class BridgeEndpoints:
         if chosen.queue is not None and chosen.queue not in (known := _queues(report["flows"])):
             raise no_such(f"flow of bridge {request.name} to the queue", chosen.queue, known)
         self._forwarding.retry(request.name, chosen.queue)
-        request.audit(operator_audit.RETRIED, "bridges", request.name, **_of_queue(chosen))
+        request.audit(BRIDGE_RETRIED, request.name, **_of_queue(chosen))
         return json_reply(self._status(request))
 
     async def test(self, request: Request) -> Reply:
@@ -215,7 +215,7 @@ class BridgeEndpoints:
         if remote is None:
             raise self._unseen(request)
         found = await self.try_remote(remote, chosen.queue)
-        request.audit(operator_audit.TESTED, "bridges", request.name, **_of_queue(chosen), ok=found["ok"])
+        request.audit(BRIDGE_TESTED, request.name, **_of_queue(chosen), ok=found["ok"])
         return json_reply(found)
 
     async def try_remote(self, remote: Remote, queue: str | None) -> BridgeTrial:
@@ -239,7 +239,7 @@ class BridgeEndpoints:
         pending_reply = self._engine_client.pending_reply()
         self._engine_client.submit(c.DeleteOffset(self._engine_client.peer, sender, source, pending_reply))
         await self._engine_client.answer(pending_reply)
-        request.audit(operator_audit.DELETED, "offsets", f"{sender}/{source}")
+        request.audit(OFFSET_DELETED, f"{sender}/{source}")
         return NO_CONTENT
 
     async def hand_over(self, request: Request) -> Reply:
@@ -255,7 +255,7 @@ class BridgeEndpoints:
             c.ReassignOffset(self._engine_client.peer, sender, source, owner, pending_reply)
         )
         await self._engine_client.answer(pending_reply)
-        request.audit(operator_audit.HANDED_OVER, "offsets", f"{sender}/{source}", owner=owner)
+        request.audit(OFFSET_HANDED_OVER, f"{sender}/{source}", owner=owner)
         return NO_CONTENT
 
     def _asked_of_mark(self, request: Request) -> Mapping[str, str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker_app.base.audit_actions import CALLBACK_RETRIED, CALLBACK_TESTED
 from broker_app.base.refused import Refused
 from broker_app.features.callbacks.webhooks.report import CallbackReport, CallbackTest, Push
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
@@ -70,7 +70,7 @@ class CallbackEndpoints:
         request.query()
         self._known(request)
         self._callbacks.push_now(request.name)
-        request.audit(operator_audit.RETRIED, _KIND, request.name)
+        request.audit(CALLBACK_RETRIED, request.name)
         return json_reply(_shown(request, self._known(request)))
 
     async def test(self, request: Request) -> Reply:
@@ -78,7 +78,7 @@ class CallbackEndpoints:
         request.query()
         known = self._known(request)
         found = await self.try_out(request.name)
-        request.audit(operator_audit.TESTED, _KIND, request.name, ok=found["ok"])
+        request.audit(CALLBACK_TESTED, request.name, ok=found["ok"])
         if not _owns(request, known["owner"]):
             found = {**found, "request": {**found["request"], "url": public_url(found["request"]["url"])}}
         return json_reply(found)

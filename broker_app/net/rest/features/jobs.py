@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from broker_app.base.audit_actions import JOB_CANCELLED, JOB_READ, JOB_STARTED, JOB_UNDONE, QUEUE_READ
 from broker_app.base.times import of_ms
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
@@ -16,7 +17,6 @@ from broker_app.features.jobs import filters
 from broker_app.features.jobs.job import STATUSES, Job
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.jobs.plan import JobPlan, JobSpec
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NDJSON, Header, Reply, json_reply
@@ -133,7 +133,7 @@ class JobEndpoints:
         request.query()
         self._rights.permit_cancel(request, self._jobs.get(request.name))
         job = await self._jobs.cancel(request.name)
-        request.audit(operator_audit.CANCELLED, "jobs", job.id, op=job.op, processed=job.processed)
+        request.audit(JOB_CANCELLED, job.id, op=job.op, processed=job.processed)
         return json_reply(_shown(job))
 
     async def undo(self, request: Request) -> Reply:
@@ -142,7 +142,7 @@ class JobEndpoints:
         self._rights.permit_undo(request, self._jobs.get(request.name))
         admin = request.is_admin
         undoing = await self._jobs.undo(request.name, request.user, admin=admin)
-        request.audit(operator_audit.UNDONE, "jobs", request.name, by=undoing.id)
+        request.audit(JOB_UNDONE, request.name, by=undoing.id)
         return _accepted(undoing)
 
     async def results(self, request: Request) -> Reply | None:
@@ -155,7 +155,7 @@ class JobEndpoints:
         request.query()
         job = self._jobs.get(request.name)
         self._rights.permit_export(request, job)
-        request.audit(operator_audit.READ, "jobs", job.id, source=job.source, messages=job.processed)
+        request.audit(JOB_READ, job.id, source=job.source, messages=job.processed)
         return await _stream(request, self._jobs.export_file(request.name), *message_json.UNTRUSTED)
 
     async def _permitted(
@@ -183,7 +183,7 @@ class JobEndpoints:
             for message, size in plan.sample
         ]
         if self._rights.may_read(request, plan):
-            request.audit_read("queues", plan.source, len(rows))
+            request.audit_read(QUEUE_READ, plan.source, len(rows))
         else:
             rows = [
                 message_json.only(row, message_json.BROWSED_FIELDS - message_json.BODY_FIELDS) for row in rows
@@ -209,7 +209,7 @@ class JobEndpoints:
 
 def _begun(request: Request, job: Job) -> Reply:
     request.audit(
-        operator_audit.STARTED, "jobs", job.id, op=job.op, source=job.source, target=job.target,
+        JOB_STARTED, job.id, op=job.op, source=job.source, target=job.target,
         filter=job.filter, messages=job.total,
     )  # fmt: skip
     return _accepted(job)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from broker_app.base.audit_actions import read_of
 from broker_app.base.refused import Refused
 from broker_app.core.destination import QUEUE, Destination, of_name
 from broker_app.core.message import Message
@@ -83,7 +84,7 @@ class ReflexTrials:
         asked = await request.json(StoredTrialRequest)
         found = await self.of(request.client, asked)
         address = of_name(asked.destination)
-        request.audit_read(f"{address.kind}s", address.address, found["messages"])
+        request.audit_read(read_of(address.kind), address.address, found["messages"])
         return json_reply(found)
 
     async def of(self, client: Client, asked: StoredTrialRequest) -> StoredTrial:

@@ -7,8 +7,8 @@ import binascii
 
 import msgspec
 
+from broker_app.base.audit_actions import REFLEX_LIBRARY_RESTARTED
 from broker_app.core.destination import of_name, parse
-from broker_app.net import operator_audit
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request
@@ -93,5 +93,5 @@ class ReflexEndpoints:
         if not self._reflexes.restart(request.name):
             known = [library["name"] for library in self._reflexes.libraries()]
             raise no_such("library with a process", request.name, known)
-        request.audit(operator_audit.RESTARTED, "reflex libraries", request.name)
+        request.audit(REFLEX_LIBRARY_RESTARTED, request.name)
         return NO_CONTENT

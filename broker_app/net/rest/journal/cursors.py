@@ -6,12 +6,12 @@ import asyncio
 
 import msgspec
 
+from broker_app.base.audit_actions import CURSOR_DELETED
 from broker_app.base.refused import Refused
 from broker_app.base.shares import reserve
 from broker_app.journal.errors import JournalError, TooManyCursors
 from broker_app.journal.log import cursors
 from broker_app.journal.port import CursorState, Journal
-from broker_app.net import operator_audit
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request
@@ -69,7 +69,7 @@ class CursorEndpoints:
         stored = _Stored()
         self._journal.drop_cursor(request.name, stored)
         await stored.wait()
-        request.audit(operator_audit.DELETED, "cursors", request.name, position=state.position)
+        request.audit(CURSOR_DELETED, request.name, position=state.position)
         return NO_CONTENT
 
     def _check_room(self, request: Request) -> None:

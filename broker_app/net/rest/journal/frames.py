@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from broker_app.base import times
+from broker_app.base.audit_actions import JOURNAL_READ
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.journal import codec
@@ -155,7 +156,7 @@ class JournalEndpoints:
             while True:
                 frames = _before(run, wanted.end)
                 await self._send(request, frames, more=True)
-                request.audit_read("journal", self._name, run.next_position - run.position)
+                request.audit_read(JOURNAL_READ, self._name, run.next_position - run.position)
                 left -= len(frames)
                 if run.next_position >= wanted.end or left <= 0 or gone.done() or wait.ended:
                     break

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from broker_app.base.audit_actions import MESSAGES_PURGED, QUEUE_READ
 from broker_app.base.refused import Refused
 from broker_app.core import browse as core_browse
 from broker_app.core import commands as c
@@ -21,7 +22,6 @@ from broker_app.features.jobs import filters
 from broker_app.features.jobs.filters import Filter
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.features.masks.user_masks import UserMasks
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, encode
@@ -151,7 +151,7 @@ class Browser:
         if fields:
             rows = [message_json.only(row, fields) for row in rows]
         if not fields or not message_json.BODY_FIELDS.isdisjoint(fields):
-            request.audit_read("queues", address, len(rows))
+            request.audit_read(QUEUE_READ, address, len(rows))
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + b"]," + encode(tail)[1:])
 
     def _fits(self, chosen: Filter, address: str, masks: UserMasks) -> filters.Fits | None:
@@ -245,7 +245,7 @@ class Browser:
         waiting = queue.depth if queue is not None else 0
         self._engine_client.submit(c.Purge(self._engine_client.peer, address, pending_reply))
         await self._engine_client.answer(pending_reply)
-        request.audit(operator_audit.PURGED, "queues", address, messages=waiting)
+        request.audit(MESSAGES_PURGED, address, messages=waiting)
         return NO_CONTENT
 
     # ------------------------------------------------------------------ looking (between two batches)

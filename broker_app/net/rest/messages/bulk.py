@@ -14,6 +14,7 @@ from heapq import nlargest
 
 import msgspec
 
+from broker_app.base.audit_actions import BULK_PRODUCER_DELETED
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.core.destination import DEAD_SUFFIX, QUEUE, Destination, parse
@@ -23,7 +24,6 @@ from broker_app.core.storage import dead_letters
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.part import BULK_DEAD_LETTERS, PartHead
 from broker_app.features.bulk.stage_store import MAX_PARTS_OF_STAGE, Owner, WantedStage
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid, too_large
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
@@ -210,7 +210,7 @@ class BulkEndpoints:
             detail = "only administrators can delete the producers of other users"
             raise Refused("not-allowed", detail, right="administer")
         await self._commits.forget(request.name)
-        request.audit(operator_audit.DELETED, "bulk producers", request.name)
+        request.audit(BULK_PRODUCER_DELETED, request.name)
         return NO_CONTENT
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from broker_app.base import times
+from broker_app.base.audit_actions import TOPIC_READ
 from broker_app.base.refused import Refused
 from broker_app.core.message import Message
 from broker_app.core.record_reader import Reader
@@ -48,7 +49,7 @@ class Histories:
         rows, following, total = await self._rows(
             destination.address, start, limit, request.access.masks_of(request.client)
         )
-        request.audit_read("topics", destination.address, len(rows))
+        request.audit_read(TOPIC_READ, destination.address, len(rows))
         others = self._engine_client.engine.broker.cluster_usage.others()
         tail = b'],"next":%b,"approx_total":%d,"not_shown":%b}' % (
             encode(following), total, encode(others)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from broker_app.base.audit_actions import SEED_DELETED
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
 from broker_app.core import commands as c
 from broker_app.engine.client import EngineClient
 from broker_app.features.services import profiles
 from broker_app.features.services.seed_shares import SeedShares
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid
@@ -124,7 +124,7 @@ class ProfileEndpoints:
         if seed is None or not _visible(request)(seed):
             raise Refused("not-found", f"there is no seed {request.name[:80]!r}")
         await self._seeds.remove(seed)
-        request.audit(operator_audit.DELETED, "seeds", seed.id)
+        request.audit(SEED_DELETED, seed.id)
         return NO_CONTENT
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from broker_app.base.audit_actions import MESSAGE_DELETED, QUEUE_READ
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import views
@@ -24,7 +25,6 @@ from broker_app.features.bridge.pipe_reports import (
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.features.masks.user_masks import Replacements
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, json_reply
@@ -82,7 +82,7 @@ class MessageEndpoints:
             seen, message_id, row.state, preview, self._blocks, row.attempts, size=size
         )
         if may_read(request, address):
-            request.audit_read("queues", address)
+            request.audit_read(QUEUE_READ, address)
         else:
             shown = message_json.only(shown, message_json.BROWSED_FIELDS - message_json.BODY_FIELDS)
         return Reply(200, JSON, shown)
@@ -149,7 +149,7 @@ class MessageEndpoints:
     async def body(self, request: Request) -> Reply:
         """GET messages/{id}/body: the exact bytes."""
         address, row = await self._find(request, READ, _pair)
-        request.audit_read("queues", address)
+        request.audit_read(QUEUE_READ, address)
         seen = _as_seen(request, address, row.message)
         content_type = message_json.http_content_type(self._blocks.facts(seen.envelope.block))
         whole = seen.body
@@ -186,7 +186,7 @@ class MessageEndpoints:
             raise Refused("conflict", "the message is handed out; who holds it settles it")
         if status == GONE:
             raise Refused("not-found", "the message has just gone")
-        request.audit(operator_audit.DELETED, "messages", request.name, destination=address)
+        request.audit(MESSAGE_DELETED, request.name, destination=address)
         return NO_CONTENT
 
     # ------------------------------------------------------------------ finding it (between two batches)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 
+from broker_app.base.audit_actions import read_of
 from broker_app.core.destination import Destination
 from broker_app.core.tap import Tap
 from broker_app.engine.client import EngineClient
@@ -65,7 +66,7 @@ class TailEndpoints:
 
     async def _seen(self, request: Request, destination: Destination, tap: Tap) -> AsyncIterator[bytes]:
         messages, skipped = tap.take()
-        request.audit_read(f"{destination.kind}s", destination.address, len(messages))
+        request.audit_read(read_of(destination.kind), destination.address, len(messages))
         masks = request.access.masks_of(request.client)
         for message in messages:
             message_id = self._broker.turn.ids.of(message)

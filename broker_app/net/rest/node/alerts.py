@@ -7,10 +7,16 @@ from typing import Protocol
 
 import msgspec
 
+from broker_app.base.audit_actions import (
+    ALERT_ACKNOWLEDGED,
+    ALERT_SILENCED,
+    ALERT_UNSILENCED,
+    NOTIFICATION_TESTED,
+    AuditAction,
+)
 from broker_app.base.refused import Refused
 from broker_app.features.notifications.target import MOST_TARGETS
 from broker_app.features.notifications.target_tests import TargetTest, TargetTests
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
@@ -91,7 +97,7 @@ class AlertEndpoints:
         _check_reason(body.reason)
         alert = self._open(request)
         self._alerts.acknowledge(alert, request.user, body.reason)
-        self._audit(request, operator_audit.ACKNOWLEDGED, alert, body.reason)
+        self._audit(request, ALERT_ACKNOWLEDGED, alert, body.reason)
         return json_reply(shown(alert))
 
     async def silence(self, request: Request) -> Reply:
@@ -105,10 +111,10 @@ class AlertEndpoints:
         alert = self._open(request)
         if body.for_s:
             self._alerts.silence(alert, body.for_s, request.user, body.reason)
-            self._audit(request, operator_audit.SILENCED, alert, body.reason, for_s=body.for_s)
+            self._audit(request, ALERT_SILENCED, alert, body.reason, for_s=body.for_s)
         else:
             self._alerts.reopen(alert)
-            self._audit(request, operator_audit.UNSILENCED, alert, body.reason)
+            self._audit(request, ALERT_UNSILENCED, alert, body.reason)
         return json_reply(shown(alert))
 
     async def test(self, request: Request) -> Reply:
@@ -123,7 +129,7 @@ class AlertEndpoints:
         except ValueError as error:
             raise invalid("/targets", str(error)) from None
         for one in tested:
-            request.audit(operator_audit.TESTED, "notifications", one["target"], ok=one["ok"])
+            request.audit(NOTIFICATION_TESTED, one["target"], ok=one["ok"])
         return json_reply({"items": tested})
 
     async def try_targets(self, targets: Sequence[str], user: str) -> list[TargetTest]:
@@ -144,8 +150,10 @@ class AlertEndpoints:
             raise Refused("conflict", f"the alert has ended: {alert.rule} of {alert.subject}")
         return alert
 
-    def _audit(self, request: Request, action: str, alert: Alert, reason: str, **facts: float) -> None:
-        request.audit(action, "alerts", f"{alert.rule}/{alert.subject}", reason=reason, **facts)
+    def _audit(
+        self, request: Request, action: AuditAction, alert: Alert, reason: str, **facts: float
+    ) -> None:
+        request.audit(action, f"{alert.rule}/{alert.subject}", reason=reason, **facts)
 
 
 def _check_reason(reason: str) -> None:

@@ -7,9 +7,17 @@ from typing import TypeVar
 
 import msgspec
 
+from broker_app.base.audit_actions import (
+    BROKER_PAUSED,
+    BROKER_QUIESCED,
+    BROKER_RESTARTED,
+    BROKER_RESUMED,
+    BROKER_SHUT_DOWN,
+    BROKER_UNQUIESCED,
+    AuditAction,
+)
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
-from broker_app.net import operator_audit
 from broker_app.net.broker_state import BrokerState, Order
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
@@ -77,25 +85,25 @@ class BrokerEndpoints:
 
     async def quiesce(self, request: Request) -> Reply:
         """POST broker/quiesce: new clients are refused, those that are connected go on."""
-        reason = await self._ordered(request, operator_audit.QUIESCED)
+        reason = await self._ordered(request, BROKER_QUIESCED)
         self._state.quiesce(request.user, reason)
         return json_reply(self._status())
 
     async def unquiesce(self, request: Request) -> Reply:
         """POST broker/unquiesce: new clients are taken again."""
-        reason = await self._ordered(request, operator_audit.UNQUIESCED)
+        reason = await self._ordered(request, BROKER_UNQUIESCED)
         self._state.unquiesce(request.user, reason)
         return json_reply(self._status())
 
     async def pause(self, request: Request) -> Reply:
         """POST broker/pause: nothing is read from clients, and nothing delivered to them."""
-        reason = await self._ordered(request, operator_audit.PAUSED)
+        reason = await self._ordered(request, BROKER_PAUSED)
         self._state.pause(request.user, reason)
         return json_reply(self._status())
 
     async def resume(self, request: Request) -> Reply:
         """POST broker/resume: clients are served again."""
-        reason = await self._ordered(request, operator_audit.RESUMED)
+        reason = await self._ordered(request, BROKER_RESUMED)
         self._state.resume(request.user, reason)
         return json_reply(self._status())
 
@@ -104,27 +112,33 @@ class BrokerEndpoints:
         order = await self._order(request, BrokerOrder)
         if (refusal := self._restart_refusal()) is not None:
             raise refusal
-        return self._end(request, order, operator_audit.RESTARTED, restart=True)
+        return self._end(request, order, BROKER_RESTARTED, restart=True)
 
     async def shut_down(self, request: Request) -> Reply:
         """POST shutdown: clients are notified, and what was accepted is finished."""
         order = await self._order(request, ShutdownOrder)
         no_failover = order.no_failover
-        return self._end(request, order, operator_audit.SHUT_DOWN, restart=False, no_failover=no_failover)
+        return self._end(request, order, BROKER_SHUT_DOWN, restart=False, no_failover=no_failover)
 
     def _end(
-        self, request: Request, order: BrokerOrder, action: str, *, restart: bool, no_failover: bool = False
+        self,
+        request: Request,
+        order: BrokerOrder,
+        action: AuditAction,
+        *,
+        restart: bool,
+        no_failover: bool = False,
     ) -> Reply:
         self._state.stop(request.user, order.reason, restart=restart, no_failover=no_failover)
         facts = {"no_failover": True} if no_failover else {}
-        request.audit(action, "brokers", self._name, reason=order.reason, **facts)
+        request.audit(action, self._name, reason=order.reason, **facts)
         self._stop(restart)
         return json_reply({"name": self._name}, 202)
 
-    async def _ordered(self, request: Request, action: str) -> str:
+    async def _ordered(self, request: Request, action: AuditAction) -> str:
         """The reason of an order, which is in the audit log from now on. Raises Refused."""
         order = await self._order(request, BrokerOrder)
-        request.audit(action, "brokers", self._name, reason=order.reason)
+        request.audit(action, self._name, reason=order.reason)
         return order.reason
 
     async def _order(self, request: Request, form: type[_Order]) -> _Order:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from broker_app.base.audit_actions import CENTRAL_FILE_RELOADED, MEMBER_TAKEN_OVER
 from broker_app.base.reply_types import Facts
 from broker_app.core.destination import QUEUE
 from broker_app.features.cluster.configuration.central_reload import BrokerReload
@@ -20,7 +21,6 @@ from broker_app.features.cluster.status import (
     status_of_link,
     status_of_takeover,
 )
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid
@@ -124,7 +124,7 @@ class ClusterEndpoints:
             raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
         self._report(request)
         facts = {"force": True} if order.force else {}
-        request.audit(operator_audit.TOOK_OVER, "cluster", order.member[:100], reason=order.reason, **facts)
+        request.audit(MEMBER_TAKEN_OVER, order.member[:100], reason=order.reason, **facts)
         done = await self._take_over(order.member, request.user, force=order.force)
         return json_reply(status_of_takeover(done))
 
@@ -134,7 +134,7 @@ class ClusterEndpoints:
         report = self._report(request)
         done = await self._reload()
         not_linked = [link.broker for link in report.links if link.state != "up"]
-        request.audit(operator_audit.RELOADED, "cluster", "central file", brokers=len(done))
+        request.audit(CENTRAL_FILE_RELOADED, "central file", brokers=len(done))
         return json_reply({"brokers": [_reloaded(one) for one in done], "not_linked": not_linked})
 
     def _report(self, request: Request) -> ClusterReport:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from broker_app.base.audit_actions import CLIENTS_REBALANCED
 from broker_app.base.reply_types import Facts
 from broker_app.base.times import rfc3339
 from broker_app.features.cluster.clients.client_reports import (
@@ -17,7 +18,6 @@ from broker_app.features.cluster.clients.client_reports import (
     Rebalancing,
 )
 from broker_app.features.cluster.status import no_cluster
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.replies import Reply, json_reply
@@ -95,7 +95,7 @@ class ClusterClientEndpoints:
         if not order.dry_run:
             begun = clients.rebalance(request.client.identity.user)
             if begun is not None:
-                request.audit(operator_audit.REBALANCED, "cluster", "clients", planned=dict(begun.planned))
+                request.audit(CLIENTS_REBALANCED, "clients", planned=dict(begun.planned))
         report = shown_rebalance(clients.rebalancing())
         return json_reply({**report, "dry_run": order.dry_run}, 202 if begun is not None else 200)
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from broker_app.base.audit_actions import CHANGE_RECORD_COMPACTED, CHANGE_RECORD_RESTORED, KEEPER_CHANGED
 from broker_app.features.cluster.record.change_record import MOST, MOST_DELETED, MOST_VALUE_BYTES, Entry
 from broker_app.features.cluster.record.keeper import KeeperResult
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.status import no_cluster
-from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import too_large
@@ -89,7 +89,7 @@ class ClusterRecordEndpoints:
             if len(lines) > MOST + MOST_DELETED:
                 raise too_large("the lines of a backup", MOST + MOST_DELETED, len(lines))
         changes = await record.restore(lines)
-        request.audit(operator_audit.RESTORED, "cluster", "record", changes=changes)
+        request.audit(CHANGE_RECORD_RESTORED, "record", changes=changes)
         return json_reply({"changes": changes})
 
     async def compact(self, request: Request) -> Reply:
@@ -97,7 +97,7 @@ class ClusterRecordEndpoints:
         request.query()
         record = self._record(request)
         await record.writer.compact()
-        request.audit(operator_audit.COMPACTED, "cluster", "record")
+        request.audit(CHANGE_RECORD_COMPACTED, "record")
         return json_reply({"entries": len(record.record), "lines": record.writer.lines})
 
     async def change_keeper(self, request: Request) -> Reply:
@@ -107,7 +107,7 @@ class ClusterRecordEndpoints:
         order = await request.json(KeeperOrder)
         record = self._record(request)
         await record.change_keeper(order.broker)
-        request.audit(operator_audit.CHANGED, "cluster", "keeper", broker=order.broker)
+        request.audit(KEEPER_CHANGED, "keeper", broker=order.broker)
         return json_reply({"result": KeeperResult.OK.value, "keeper": record.propagation.keeper})
 
     def _record(self, request: Request) -> ReplicatedRecord:

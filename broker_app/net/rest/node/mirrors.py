@@ -8,8 +8,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from broker_app.base.audit_actions import (
+    MIRRORS_PAUSED,
+    MIRRORS_RESUMED,
+    MIRRORS_SWITCHED_OVER,
+    MIRRORS_TAKEN_OVER,
+)
 from broker_app.base.refused import Refused
-from broker_app.net import operator_audit
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
@@ -138,9 +143,7 @@ class MirrorEndpoints:
         preview = {"to": successor.id, "would_be_lost": mirror.status()["would_be_lost"]}
         if body.dry_run:
             return json_reply({**preview, "dry_run": True})
-        request.audit(
-            operator_audit.SWITCHED_OVER, "mirrors", mirror.name, reason=body.reason, to=successor.id
-        )
+        request.audit(MIRRORS_SWITCHED_OVER, mirror.name, reason=body.reason, to=successor.id)
         await mirror.switch_over(successor)
         return json_reply({**preview, "dry_run": False}, 202)
 
@@ -164,7 +167,7 @@ class MirrorEndpoints:
                 would_be_lost=lost,
             )
         mirror.take_over(body.expect_epoch, body.reason)
-        request.audit(operator_audit.TOOK_OVER, "mirrors", mirror.name, reason=body.reason)
+        request.audit(MIRRORS_TAKEN_OVER, mirror.name, reason=body.reason)
         return json_reply({"would_be_lost": lost, "dry_run": False}, 202)
 
     async def pause(self, request: Request) -> Reply:
@@ -178,7 +181,7 @@ class MirrorEndpoints:
             raise invalid("/for_s", f"must be from {MIN_PAUSE_S} to {MAX_PAUSE_S} seconds")
         user = request.client.identity.user
         await mirror.pause(body.for_s, body.reason, user)
-        request.audit(operator_audit.PAUSED, "mirrors", mirror.name, reason=body.reason, for_s=body.for_s)
+        request.audit(MIRRORS_PAUSED, mirror.name, reason=body.reason, for_s=body.for_s)
         return json_reply({"pause": mirror.status()["pause"]})
 
     async def resume(self, request: Request) -> Reply:
@@ -187,7 +190,7 @@ class MirrorEndpoints:
         request.require_administrator("mirrors are")
         mirror = self._find(request)
         await mirror.resume()
-        request.audit(operator_audit.RESUMED, "mirrors", mirror.name)
+        request.audit(MIRRORS_RESUMED, mirror.name)
         return json_reply({"pause": mirror.status()["pause"]})
 
     async def drill(self, request: Request) -> Reply:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.functional import lazy
 from django.utils.translation import gettext_lazy
 
+from broker_app.base.audit_actions import KINDS
 from broker_app.models import AuditEntry
 from broker_app.web.actions import API, CLI, CLUSTER, CONSOLE, FILE, START, STOMP, audit
 from broker_app.web.api.audit import NDJSON, lines
@@ -52,7 +53,7 @@ class Filter(forms.Form):
     kind = forms.ChoiceField(
         required=False,
         label=gettext_lazy("Kind"),
-        choices=[("", gettext_lazy("any")), *((name, _one(name)) for name in RESOURCE_TYPES)],
+        choices=[("", gettext_lazy("any")), *((name, _one(name)) for name in (*RESOURCE_TYPES, *KINDS))],
     )
     key = forms.CharField(
         required=False,

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext as translated
 from django.utils.translation import gettext_lazy
 
+from broker_app.base.audit_actions import KINDS
 from broker_app.base.events import EVENTS
 from broker_app.web.resource_types import RESOURCE_TYPES
 
@@ -23,15 +24,13 @@ _ONES: dict[str, str | Promise] = {
     "callbacks": gettext_lazy("callback"),
     "reflexes": gettext_lazy("reflex"),
     "alerts": gettext_lazy("alert rule"),
-    "jobs": gettext_lazy("job"),
-    "connections": gettext_lazy("connection"),
-    "services": gettext_lazy("service"),
-    "reflex libraries": gettext_lazy("reflex library"),
 }
 
 
 def one_of(kind: str) -> str:
     """The label of a resource of this kind: "rule"."""
+    if kind in KINDS:
+        return translated(KINDS[kind])
     return str(_ONES.get(kind) or (RESOURCE_TYPES[kind].one if kind in RESOURCE_TYPES else kind))
 
 
@@ -54,7 +53,7 @@ def place_of(pointer: str) -> str:
 
 def done(action: str) -> str:
     """The label of a change, or of another action of the audit log: "created"."""
-    return {"created": _("created"), "removed": _("removed")}.get(action, translated(action))
+    return translated(action)
 
 
 def was_done(what: str, action: str) -> str:

@@ -11,13 +11,13 @@ from django.shortcuts import redirect, render
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
+from broker_app.base.audit_actions import BRIDGE_RETRIED, BRIDGE_TESTED, QUEUE_REMOVED
 from broker_app.features.bridge.connection_test import LONGEST_S
 from broker_app.features.bridge.pipe_reports import (
     Orphan,
 )
 from broker_app.features.bridge.remote import DRAINING, PAUSED, RUNNING, Remote
 from broker_app.models import Entry
-from broker_app.net.operator_audit import RETRIED, TESTED
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
 from broker_app.web.actor import actor_of
 from broker_app.web.console.base.differences import in_a_sentence
@@ -79,8 +79,10 @@ class TestPage(BridgePage):
         )
         if trial is None:
             return self.show(request, fault=fault)
-        about = {"address": remote.address, "queue": queue or None, "ok": trial["ok"]}
-        audit.record(actor_of(request), audit.Action(TESTED, self.subject.kind, key, after=about))
+        tested = audit.Action.of(
+            BRIDGE_TESTED, key, address=remote.address, queue=queue or None, ok=trial["ok"]
+        )
+        audit.record(actor_of(request), tested)
         return self.show(request, trial=trial, tested_queue=queue)
 
 
@@ -113,9 +115,7 @@ class ControlPage(ResourceView):
         if fault:
             messages.error(request, fault)
             return
-        audit.record(
-            actor_of(request), audit.Action(RETRIED, self.subject.kind, key, after={"queue": queue or None})
-        )
+        audit.record(actor_of(request), audit.Action.of(BRIDGE_RETRIED, key, queue=queue or None))
         messages.success(request, _("The bridge is retrying now."))
 
 
@@ -160,7 +160,7 @@ class RemoveOrphanPage(AdministratorsPage):
         if fault:
             return self.show(request, str(fault))
         reason = request.POST.get("reason", "")
-        audit.record(actor_of(request, reason), audit.Action("removed", "queues", orphan["source"]))
+        audit.record(actor_of(request, reason), audit.Action.of(QUEUE_REMOVED, orphan["source"]))
         messages.success(request, _("The queue %s was removed.") % orphan["source"])
         return redirect(BRIDGES.address)
 

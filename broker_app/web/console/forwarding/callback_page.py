@@ -11,10 +11,10 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
+from broker_app.base.audit_actions import CALLBACK_RETRIED, CALLBACK_TESTED
 from broker_app.features.callbacks.webhooks.callback import LONGEST_TIMEOUT_S, MEMBERS, PAUSED, RUNNING
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.models import Entry
-from broker_app.net.operator_audit import RETRIED, TESTED
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
 from broker_app.web.actor import actor_of
 from broker_app.web.api.rows import row_of
@@ -85,9 +85,7 @@ class TestPage(CallbackPage):
         test, fault = answer_of(request, lambda node: node.operations.test_callback(key), NO_NODE, _TEST_S)
         if test is None:
             return self.show(request, fault=fault)
-        audit.record(
-            actor_of(request), audit.Action(TESTED, self.subject.kind, key, after={"ok": test["ok"]})
-        )
+        audit.record(actor_of(request), audit.Action.of(CALLBACK_TESTED, key, ok=test["ok"]))
         return self.show(request, test=test)
 
 
@@ -127,5 +125,5 @@ class ControlPage(ResourceView):
         if fault:
             messages.error(request, fault)
             return
-        audit.record(actor_of(request), audit.Action(RETRIED, self.subject.kind, key))
+        audit.record(actor_of(request), audit.Action.of(CALLBACK_RETRIED, key))
         messages.success(request, _("Messages that waited for their next attempt are pushed now."))

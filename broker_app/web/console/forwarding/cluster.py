@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
+from broker_app.base.audit_actions import CLIENTS_REBALANCED
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import HOW_TO_MAKE_ONE
-from broker_app.net.operator_audit import REBALANCED
 from broker_app.web.actions import audit
 from broker_app.web.actor import actor_of
 from broker_app.web.console.base.frame import AdministratorsPage
@@ -52,9 +52,7 @@ class ClusterPage(AdministratorsPage):
         elif begun is None:
             messages.success(request, _("No client needs to go: this broker has no more than its share."))
         else:
-            audit.record(
-                actor, audit.Action(REBALANCED, "cluster", "clients", after={"planned": begun.planned})
-            )
+            audit.record(actor, audit.Action.of(CLIENTS_REBALANCED, "clients", planned=begun.planned))
             messages.success(request, _("Clients are being rebalanced."))
         return redirect("console:cluster")
 

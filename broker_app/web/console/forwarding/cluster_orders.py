@@ -7,9 +7,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
+from broker_app.base.audit_actions import CENTRAL_FILE_RELOADED, KEEPER_CHANGED
 from broker_app.base.refused import Refused
 from broker_app.features.cluster.configuration.central_reload import BrokerReload
-from broker_app.net.operator_audit import CHANGED, RELOADED
 from broker_app.node.node import Node
 from broker_app.web.actions import Actor, audit
 from broker_app.web.actor import actor_of
@@ -43,7 +43,7 @@ class ClusterOrders(AdministratorsPage):
 
 def _reload(request: HttpRequest, node: Node, actor: Actor) -> None:
     done = ask(node, node.operations.reload_cluster(), within_s=_RELOAD_S)
-    audit.record(actor, audit.Action(RELOADED, "cluster", "central file", after={"brokers": len(done)}))
+    audit.record(actor, audit.Action.of(CENTRAL_FILE_RELOADED, "central file", brokers=len(done)))
     for one in done:
         _show(request, one)
 
@@ -67,5 +67,5 @@ def _show(request: HttpRequest, one: BrokerReload) -> None:
 
 def _change_keeper(request: HttpRequest, node: Node, actor: Actor, broker: str) -> None:
     ask(node, node.operations.change_keeper(broker))
-    audit.record(actor, audit.Action(CHANGED, "cluster", "keeper", after={"broker": broker}))
+    audit.record(actor, audit.Action.of(KEEPER_CHANGED, "keeper", broker=broker))
     messages.success(request, _("%(broker)s is the keeper.") % {"broker": broker})

@@ -10,10 +10,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
+from broker_app.base.audit_actions import REFLEX_LIBRARY_RESTARTED
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
 from broker_app.models import Entry
-from broker_app.net.operator_audit import RESTARTED
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
 from broker_app.web.actor import actor_of
 from broker_app.web.console.base.differences import in_a_sentence
@@ -129,7 +129,7 @@ class RestartPage(ResourceView):
         if refusal:
             messages.error(request, refusal)
         else:
-            audit.record(actor_of(request), audit.Action(RESTARTED, "reflex libraries", library))
+            audit.record(actor_of(request), audit.Action.of(REFLEX_LIBRARY_RESTARTED, library))
             messages.success(request, _("Library %s is starting again.") % library)
         return redirect(page_of(key))
 

@@ -7,10 +7,10 @@ from django import forms
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from broker_app.base.audit_actions import read_of
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
 from broker_app.core.destination import of_name
-from broker_app.net.operator_audit import READ
 from broker_app.net.rest.features.reflex_trials import Draft, StoredTrialRequest
 from broker_app.reflex.declaration import MOST_LIMIT_S
 from broker_app.reflex.report import ReflexTrial
@@ -92,6 +92,6 @@ def stored_trial(request: HttpRequest, *, reflex: str | None = None, draft: Spec
         return {**shown, "stored_fault": fault}
     if found["messages"]:
         address = of_name(destination)
-        read = audit.Action(READ, f"{address.kind}s", address.address, after={"messages": found["messages"]})
+        read = audit.Action.of(read_of(address.kind), address.address, messages=found["messages"])
         audit.record(actor_of(request), read)
     return {**shown, "stored": shown_stored(found)}
