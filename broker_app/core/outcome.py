@@ -15,8 +15,6 @@ from broker_app.core.destination import is_forwarded
 from broker_app.core.message import Message
 from broker_app.core.model import Fanout, Peer, Subscription
 
-#: the first level of all system topics
-SYSTEM = "$mom"
 #: why a destination was deleted: by an administrator or its owner; without use for some time
 DELETED, UNUSED = "deleted", "unused"
 

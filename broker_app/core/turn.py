@@ -8,13 +8,13 @@ from typing import Any
 
 from broker_app.base.deadline import NEVER, Deadline
 from broker_app.base.refused import Refused, internal
+from broker_app.base.system_topics import SYSTEM
 from broker_app.core import commands as c
 from broker_app.core.destination import is_system_topic, parse
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message, MessageIds
 from broker_app.core.model import Peer, Queue
 from broker_app.core.outcome import (
-    SYSTEM,
     ConsumerJoined,
     ConsumerLeft,
     ConsumerSlow,

@@ -12,12 +12,35 @@ from itertools import chain, islice
 from typing import TypedDict, assert_never
 
 from broker_app.base.reply_types import Facts
+from broker_app.base.system_topics import (
+    ALERT,
+    BRIDGE,
+    CALLBACK,
+    CLOSED,
+    CLUSTER,
+    CONSUMER,
+    CREATED,
+    DEAD,
+    DELETED,
+    DESTINATIONS,
+    EVENT,
+    FILES,
+    FULL,
+    JOB,
+    MIRROR,
+    NODE,
+    OPENED,
+    SLOW,
+    STATS,
+    STATS_OF,
+    SYSTEM,
+    type_of,
+)
 from broker_app.base.times import rfc3339
 from broker_app.core.broker import Broker
 from broker_app.core.destination import MAX_NAME, is_system_topic, parse
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import (
-    SYSTEM,
     Arrived,
     ConsumerJoined,
     ConsumerLeft,
@@ -42,17 +65,6 @@ from broker_app.telemetry.destination_stats_feed import DestinationStatsFeed
 from broker_app.telemetry.mirror_changes import MirrorChanges
 from broker_app.telemetry.statistics import Statistics, consumer
 from broker_app.telemetry.system_messages import SystemMessage, SystemMessages
-
-STATS_TOPIC = f"{SYSTEM}.stats"
-NODE_TOPIC, CHANGES_TOPIC = f"{SYSTEM}.node", f"{SYSTEM}.destinations"
-MADE, GONE, FULL = f"{SYSTEM}.dest.created", f"{SYSTEM}.dest.deleted", f"{SYSTEM}.dest.full"
-OPENED, CLOSED, SLOW = f"{SYSTEM}.conn.opened", f"{SYSTEM}.conn.closed", f"{SYSTEM}.conn.slow"
-CONSUMER, DEAD = f"{SYSTEM}.consumer", f"{SYSTEM}.dead"
-FILES = f"{SYSTEM}.config.files"
-BRIDGE, CALLBACK = f"{SYSTEM}.bridge", f"{SYSTEM}.callback"
-ALERT, EVENT = f"{SYSTEM}.alert", f"{SYSTEM}.event"
-JOB = f"{SYSTEM}.job"
-MIRROR, CLUSTER = f"{SYSTEM}.mirror", f"{SYSTEM}.cluster"
 
 #: events kept for the next second; of further ones only the number is published
 MAX_EVENTS = 5_000
@@ -141,10 +153,10 @@ class SystemTopics:
                 case Arrived() | MessagesEnded() | InterestChanged() | SentAgain() | SubscriptionChanged():
                     pass  # there is no event for each message, and none for other brokers
                 case DestinationCreated(address):
-                    self._note(MADE, "mom.dest.created", address, {"destination": address})
+                    self._note(CREATED, address, {"destination": address})
                 case DestinationDeleted(address, reason):
                     about = {"destination": address, "reason": reason}
-                    self._note(GONE, "mom.dest.deleted", address, about)
+                    self._note(DELETED, address, about)
                 case DestinationFull(address, detail):
                     self._on_full(address, detail)
                 case ConsumerJoined(subscription):
@@ -171,22 +183,22 @@ class SystemTopics:
         if self.has_subscribers:
             topic = OPENED if event == "opened" else CLOSED
             about = {**about, "reason": reason} if event == "closed" else about
-            self._note(topic, f"mom.conn.{event}", about["id"], about)
+            self._note(topic, about["id"], about)
 
     def files(self, about: Facts) -> None:
         """Files of the configuration were read again, or could not be used."""
         if self.has_subscribers:
-            self._note(FILES, "mom.config.files", about["trigger"], about)
+            self._note(FILES, about["trigger"], about)
 
     def alert(self, event: str, about: Facts) -> None:
         """An alert `fired`, was `acknowledged` or `silenced`, was `unsilenced` from that, or `ended`."""
         if self.has_subscribers:
-            self._note(ALERT, f"mom.alert.{event}", about["id"], about)
+            self._note(ALERT, about["id"], about, event=event)
 
     def logged(self, about: Facts) -> None:
         """Something was written into the event log."""
         if self.has_subscribers:
-            self._note(EVENT, "mom.event", about["name"], about)
+            self._note(EVENT, about["name"], about)
 
     def _on_full(self, address: str, detail: str) -> None:
         if address not in self._full:
@@ -204,29 +216,32 @@ class SystemTopics:
                 "last_detail": "",
             }
             self._dead[fact.address, fact.reason] = data
-            self._note(f"{DEAD}.{_in_topic(fact.address)}", "mom.dead", fact.address, data)
+            self._note(DEAD, fact.address, data, about=fact.address)
         data["messages"] += fact.messages
         data["last_id"], data["last_detail"] = fact.message_id, fact.detail
 
     def _consumer_event(self, what: str, subscription: Subscription) -> _Event | None:
         data = {**consumer(self._broker, subscription), "consumers": len(subscription.queue.consumers)}
-        topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
-        return self._note(topic, f"mom.consumer.{what}", subscription.address, data)
+        address = subscription.address
+        return self._note(CONSUMER, address, data, about=address, event=what)
 
     def _note_full(self, address: str, *, full: bool, detail: str) -> None:
-        self._note(FULL, "mom.dest.full", address, {"destination": address, "full": full, "detail": detail})
+        self._note(FULL, address, {"destination": address, "full": full, "detail": detail})
 
     def _note_slow(self, subscription: Subscription, about: Facts) -> None:
         data = {**consumer(self._broker, subscription), **about}
-        self._note(SLOW, "mom.conn.slow", data["connection"] or subscription.address, data)
+        self._note(SLOW, data["connection"] or subscription.address, data)
 
-    def _note(self, topic: str, type_: str, subject: str, data: Facts) -> _Event | None:
+    def _note(
+        self, topic: str, subject: str, data: Facts, *, about: str = "", event: str = ""
+    ) -> _Event | None:
+        """Publish an event of a declared topic, or of the one below it that is `about` an address."""
         if len(self._events) >= MAX_EVENTS:
             self._missed += 1
             return None
-        event = self._event(type_, subject, data)
-        self._events.append((topic, event))
-        return event
+        noted = self._event(type_of(topic, event), subject, data)
+        self._events.append((_below(topic, about) if about else topic, noted))
+        return noted
 
     def _event(self, type_: str, subject: str, data: Facts) -> _Event:
         self._sequence += 1
@@ -289,16 +304,16 @@ class SystemTopics:
                 yield _cloud_event(topic, event)
 
     def _numbers(self) -> Iterator[SystemMessage]:
-        if self._is_subscribed(NODE_TOPIC):
-            yield SystemMessage(NODE_TOPIC, self._of_node())
-        if not self._is_subscribed(CHANGES_TOPIC):
+        if self._is_subscribed(NODE):
+            yield SystemMessage(NODE, self._of_node())
+        if not self._is_subscribed(DESTINATIONS):
             self._destination_changes.forget()
         elif (changed := self._destination_changes.next_message()) is not None:
-            yield SystemMessage(CHANGES_TOPIC, changed)
-        if self._is_subscribed(STATS_TOPIC):
-            yield SystemMessage(STATS_TOPIC, self._statistics.latest())
+            yield SystemMessage(DESTINATIONS, changed)
+        if self._is_subscribed(STATS):
+            yield SystemMessage(STATS, self._statistics.latest())
         for address in self._statistics.moving():
-            topic = f"{STATS_TOPIC}.{_in_topic(address)}"
+            topic = _below(STATS_OF, address)
             if self._is_subscribed(topic) and self._statistics.exists(address):
                 yield self._of_destination(topic, address)
 
@@ -338,14 +353,14 @@ class SystemTopics:
             self._bridge_changes.forget()
             return
         for bridge in self._bridge_changes.due(self._clock()):
-            self._note(_of_bridge(bridge), "mom.bridge", bridge["name"], bridge)
+            self._note(BRIDGE, bridge["name"], bridge, about=f"/bridge/{bridge['name']}")
 
     def _check_callbacks(self) -> None:
         if not self._broker.destinations.topics.reaches(*CALLBACK.split(".")):
             self._callback_changes.forget()
             return
         for callback in self._callback_changes.due(self._clock()):
-            self._note(_of_callback(callback), "mom.callback", callback["name"], callback)
+            self._note(CALLBACK, callback["name"], callback, about=f"/callback/{callback['name']}")
 
     def _check_jobs(self) -> None:
         if not self._broker.destinations.topics.reaches(*JOB.split(".")):
@@ -356,20 +371,20 @@ class SystemTopics:
         for name, job in self._of_jobs.items():
             changed = events[name] != job if name in events else not 0 < job["ended_ms"] < latest_ms
             if changed:
-                self._note(f"{JOB}.{name}", "mom.job", name, job)
+                self._note(JOB, name, job, about=f"/job/{name}")
 
     def _check_mirrors(self) -> None:
         if not self._broker.destinations.topics.reaches(*MIRROR.split(".")):
             self._mirror_changes.forget()
         elif (status := self._mirror_changes.due(self._clock())) is not None:
-            self._note(_of_mirrors(status), "mom.mirror", status["name"], status)
+            self._note(MIRROR, status["name"], status, about=f"/mirror/{status['name']}")
 
     def _check_cluster(self) -> None:
         if not self._broker.destinations.topics.reaches(*CLUSTER.split(".")):
             self._cluster_changes.forget()
             return
         for status in self._cluster_changes.due(self._clock()):
-            self._note(_of_cluster(status), "mom.cluster", status["broker"], status)
+            self._note(CLUSTER, status["broker"], status, about=f"/cluster/{status['broker']}")
 
     # ------------------------------------------------------------------ snapshots
 
@@ -377,12 +392,12 @@ class SystemTopics:
         """The present state for a new subscriber of the filter `address`: one message for each topic, with at
         most `MAX_ITEMS` items. It may be read over several turns of the loop."""
         included = partial(matches, parse(address).name)
-        if included(NODE_TOPIC):
-            yield SystemMessage(NODE_TOPIC, self._of_node())
-        if included(STATS_TOPIC):
-            yield SystemMessage(STATS_TOPIC, self._statistics.latest())
+        if included(NODE):
+            yield SystemMessage(NODE, self._of_node())
+        if included(STATS):
+            yield SystemMessage(STATS, self._statistics.latest())
         for known in [row["name"] for row in self._statistics.latest()["destinations"]]:
-            topic = f"{STATS_TOPIC}.{_in_topic(known)}"
+            topic = _below(STATS_OF, known)
             # The list is that of the last pass; since then a destination may have gone.
             if included(topic) and self._statistics.exists(known):
                 yield self._of_destination(topic, known)
@@ -397,7 +412,7 @@ class SystemTopics:
 
     def _lists(self) -> Iterator[tuple[str, Callable[[], Iterable[Facts]]]]:
         """Topics whose state is a list of what there is."""
-        yield MADE, self._destinations
+        yield CREATED, self._destinations
         yield FULL, self._full_destinations
         yield OPENED, self._connections
         yield ALERT, self._alerts
@@ -406,22 +421,22 @@ class SystemTopics:
     def _single_things(self) -> Iterator[tuple[str, Facts]]:
         """Things that have a topic of their own, with that topic."""
         for bridge in islice(self._bridge_changes.read(), MAX_ITEMS):
-            yield _of_bridge(bridge), brief(bridge)
+            yield _below(BRIDGE, f"/bridge/{bridge['name']}"), brief(bridge)
         for callback in islice(self._callback_changes.read(), MAX_ITEMS):
-            yield _of_callback(callback), callback
+            yield _below(CALLBACK, f"/callback/{callback['name']}"), callback
         for job in islice(self._jobs(), MAX_ITEMS):
-            yield f"{JOB}.{job['id']}", job
+            yield _below(JOB, f"/job/{job['id']}"), job
         mirrors = self._mirror_changes.read()
         if mirrors is not None:
-            yield _of_mirrors(mirrors), mirrors
+            yield _below(MIRROR, f"/mirror/{mirrors['name']}"), mirrors
         for cluster in self._cluster_changes.read():
-            yield _of_cluster(cluster), without_name(cluster)
+            yield _below(CLUSTER, f"/cluster/{cluster['broker']}"), without_name(cluster)
 
     def _state(self, topic: str, things: Iterable[Facts]) -> SystemMessage:
         things = iter(things)
         items = list(islice(things, MAX_ITEMS))
         data = {"items": items, "complete": next(things, None) is None}
-        event = self._event(f"{topic.removeprefix('$')}.snapshot", topic, data)
+        event = self._event(type_of(topic, "snapshot"), topic, data)
         return SystemMessage(topic, data, {**event, "snapshot": True}, is_state=True)
 
     def _destinations(self) -> Iterator[Facts]:
@@ -446,33 +461,17 @@ class SystemTopics:
                 destination = parse(subscription.address)
                 if destination.kind.startswith("temp-") or is_system_topic(destination):
                     continue
-                topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
+                topic = _below(CONSUMER, subscription.address)
                 if topic in consumers or (len(consumers) < MAX_ITEMS and included(topic)):
                     consumers.setdefault(topic, []).append(subscription)
         return consumers
 
 
-def _of_bridge(bridge: Facts) -> str:
-    return f"{BRIDGE}.{_in_topic('/bridge/' + bridge['name'])}"
-
-
-def _of_callback(callback: Facts) -> str:
-    return f"{CALLBACK}.{_in_topic('/callback/' + callback['name'])}"
-
-
-def _of_mirrors(status: Facts) -> str:
-    return f"{MIRROR}.{_in_topic('/mirror/' + status['name'])}"
-
-
-def _of_cluster(status: Facts) -> str:
-    return f"{CLUSTER}.{_in_topic('/cluster/' + status['broker'])}"
-
-
-def _in_topic(address: str) -> str:
-    """A destination's name as the rest of a topic's: wildcards are spelled, what is too long is cut."""
+def _below(topic: str, address: str) -> str:
+    """The topic about an address. Wildcards are spelled, what is too long is cut."""
     name = address.split("/", 2)[2]
     levels = [WILDCARDS.get(level, level) for level in name.split(".")]
-    return ".".join(levels)[: MAX_NAME - len(CONSUMER) - 1].rstrip()
+    return f"{topic}.{'.'.join(levels)[: MAX_NAME - len(CONSUMER) - 1].rstrip()}"
 
 
 def _cloud_event(topic: str, event: Facts) -> SystemMessage:

@@ -12,6 +12,7 @@ from broker_app import config
 from broker_app.base import states
 from broker_app.base.audit_actions import ACTIONS, CHANGES
 from broker_app.base.events import DECLARED, OF_CAUSE, Event
+from broker_app.base.system_topics import TOPICS, SystemTopic
 from broker_app.features.cluster.configuration import activemq_names
 from broker_app.features.cluster.configuration.imq_names import NAMES, ImqName
 from broker_app.net.policy.destination_settings import GLASSFISH, SETTINGS, Setting
@@ -81,6 +82,21 @@ def _code(event: Event) -> str:
     if event.code == OF_CAUSE:
         return "of the cause"
     return f"`{event.code}`" if event.code else ""
+
+
+def topic_table() -> str:
+    """Every topic of the broker itself."""
+    rows = [
+        f"| `{one.address}` | {one.about}{_types(one)} | {one.snapshot} | {one.readers.about} |"
+        for one in TOPICS
+    ]
+    first = "| topic | published | first message with `snapshot:true` | for |"
+    return "\n".join([first, "|---|---|---|---|", *rows])
+
+
+def _types(topic: SystemTopic) -> str:
+    """The types of its CloudEvents where they are several."""
+    return f": {', '.join(f'`{name}`' for name in topic.types)}" if topic.events else ""
 
 
 def header_table() -> str:
@@ -250,6 +266,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "headers": header_table,
         "states": state_table,
         "events": event_table,
+        "system-topics": topic_table,
         "alerts": alert_conditions,
     },
     PIPELINE: {

@@ -18,6 +18,7 @@ from typing import Annotated, Final, NamedTuple, TypedDict
 from cryptography import x509
 
 from broker_app.base.reply_types import Seconds, about, one_of
+from broker_app.base.system_topics import REFUSED_SUBSCRIPTION
 from broker_app.features.bridge import bridge_errors as troubles
 from broker_app.features.bridge.bridge_errors import BridgeError
 from broker_app.features.bridge.framing import LIMITS
@@ -42,7 +43,6 @@ LONGEST_S: Final = 30.0
 DNS, TCP, TLS, WEBSOCKET, LOGIN, SYNC, TARGET = STEPS = (
     "dns", "tcp", "tls", "websocket", "login", "sync-queue", "target",
 )  # fmt: skip
-_REFUSED_SUBSCRIPTION: Final = "$mom.refused"
 _FLOW: Final = "trial"
 _SKIPPED: Final = "not tried, because of the step before"
 
@@ -349,7 +349,7 @@ async def _answer(link: Link) -> Refused | None:
     def take(frames: list[Frame | AckRun]) -> None:
         for frame in frames:
             if isinstance(frame, Frame) and frame.command is wire.MESSAGE:
-                if frame.headers.get("subscription") == _REFUSED_SUBSCRIPTION:
+                if frame.headers.get("subscription") == REFUSED_SUBSCRIPTION:
                     raise _Answered(Refused.from_frame(frame.headers, frame.body))
                 raise _Answered(None)
 

@@ -27,6 +27,7 @@ from broker_app.base.events import (
     BRIDGE_RETRYING,
 )
 from broker_app.base.states import BRIDGE
+from broker_app.base.system_topics import REFUSED_SUBSCRIPTION
 from broker_app.base.task_supervisor import supervised
 from broker_app.engine import Engine
 from broker_app.features.bridge import bridge_errors as errors
@@ -55,7 +56,6 @@ TICK_S: Final = 1.0
 #: why a MOM ends a connection because of a single frame
 UNREADABLE: Final = ("too-large", "too-many-headers")
 #: where a MOM sends refusals of single acts
-REFUSED_SUBSCRIPTION: Final = "$mom.refused"
 
 #: the event of each desired state
 _WANTED: Final = dict(zip(DESIRED_STATES, (BRIDGE_RESUMED, BRIDGE_PAUSED, BRIDGE_DRAINING), strict=True))

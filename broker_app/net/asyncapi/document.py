@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from broker_app.net.asyncapi import event_log, event_streams, json_websocket, stomp, webhooks
+from broker_app.net.asyncapi import event_log, event_streams, json_websocket, stomp, system_topics, webhooks
 from broker_app.net.asyncapi.part import Part
 from broker_app.net.asyncapi.schemas import SCHEMAS
 from broker_app.net.rest.openapi.operations import SCHEMAS as PROBLEMS
@@ -56,6 +56,7 @@ def _parts() -> tuple[Part, ...]:
         event_streams.part("http"),
         webhooks.part("receiver"),
         event_log.part("stomp", "websocket"),
+        system_topics.part("stomp", "websocket"),
     )
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from broker_app.base.events import DECLARED, OF_CAUSE, Event
-from broker_app.net.asyncapi.part import SEND, Part, channel, message, operation
+from broker_app.base.system_topics import EVENT, type_of
+from broker_app.net.asyncapi.part import CLOUDEVENTS, SEND, Part, channel, cloud_event, message, operation
 from broker_app.net.rest.openapi.schemas import TEXT, TIME, Json, object_of
-from broker_app.telemetry.system_topics import EVENT
 
 _CHANNEL: Final = "eventLog"
-_CLOUDEVENTS: Final = "application/cloudevents+json"
-#: the member `type` of its CloudEvents
-_TYPE: Final = "mom.event"
 
 
 def part(*servers: str) -> Part:
@@ -34,7 +31,7 @@ def _name(event: Event) -> str:
 
 def _message(event: Event) -> Json:
     about = event.label if event.sentence in ("", "{detail}") else f"{event.label}: {event.sentence}"
-    return message(_name(event), about, _payload(event), content_type=_CLOUDEVENTS)
+    return message(_name(event), about, _payload(event), content_type=CLOUDEVENTS)
 
 
 def _payload(event: Event) -> Json:
@@ -51,18 +48,4 @@ def _payload(event: Event) -> Json:
             "facts": object_of({name: {} for name in event.fields}, required=()),
         }
     )
-    return object_of(
-        {
-            "specversion": {"const": "1.0"},
-            "id": TEXT,
-            "source": TEXT,
-            "type": {"const": _TYPE},
-            "subject": TEXT,
-            "time": TIME,
-            "datacontenttype": {"const": "application/json"},
-            "sequence": TEXT,
-            "data": data,
-            "missed": {"type": "integer", "description": "events that were left out before it"},
-        },
-        required=("specversion", "id", "source", "type", "subject", "time", "sequence", "data"),
-    )
+    return cloud_event(type_of(EVENT), data)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from broker_app.net.rest.openapi.schemas import Json
+from broker_app.net.rest.openapi.schemas import TEXT, TIME, Json, object_of
 
 APPLICATION_JSON = "application/json"
+CLOUDEVENTS = "application/cloudevents+json"
 #: what an operation does, as the broker does it
 SEND, RECEIVE = "send", "receive"
 
@@ -72,6 +73,25 @@ def operation(
         **({"reply": reply} if answered else {}),
         **({"bindings": bindings} if bindings is not None else {}),
     }
+
+
+def cloud_event(type_: str, data: Json) -> Json:
+    """The payload of a message on a topic of the broker."""
+    return object_of(
+        {
+            "specversion": {"const": "1.0"},
+            "id": TEXT,
+            "source": TEXT,
+            "type": {"const": type_},
+            "subject": TEXT,
+            "time": TIME,
+            "datacontenttype": {"const": "application/json"},
+            "sequence": TEXT,
+            "data": data,
+            "missed": {"type": "integer", "description": "events that were left out before it"},
+        },
+        required=("specversion", "id", "source", "type", "subject", "time", "sequence", "data"),
+    )
 
 
 def http_operation(method: str, query: Json | None = None) -> Json:

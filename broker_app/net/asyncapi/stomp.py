@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from broker_app.base.system_topics import REFUSED_SUBSCRIPTION
 from broker_app.core import reasons
 from broker_app.core.commands import ACK_MODES, AUTO
 from broker_app.core.header_block import RESENT
@@ -155,7 +156,7 @@ _MESSAGE: Final[Json] = {
     "dead-reason": {"enum": list(reasons.REASONS[1:])},
 }
 _REFUSAL: Final[Json] = {
-    "subscription": {"const": rendering.REFUSED_SUBSCRIPTION},
+    "subscription": {"const": REFUSED_SUBSCRIPTION},
     "destination": {"const": rendering.REFUSED_DESTINATION},
     "message-id": TEXT,
     "content-type": {"const": MEDIA_TYPE},

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from broker_app.base.refused import Refused
+from broker_app.base.system_topics import FAILOVER
 from broker_app.base.transport_connectors import listener_of
 from broker_app.core import client_address
 from broker_app.core.destination import (
@@ -44,7 +45,7 @@ _VERBS = {
     MANAGE: "manage",
 }
 #: the topic with the brokers to fail over to; every authenticated client may subscribe
-_FOR_ALL = Destination(TOPIC, "$mom.failover")
+_FOR_ALL = Destination(TOPIC, FAILOVER)
 #: `decided_by` for reserved names, and for identities that no longer exist
 _BROKER, _UNKNOWN = "the broker", "the login"
 _TOKEN = "token "

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from broker_app.base.reply_types import Facts
+from broker_app.base.system_topics import ALL, OF_CALLBACK, OF_CONNECTION, OF_DESTINATION, OF_JOB, OF_ROWS
 from broker_app.core.destination import TOPIC, Destination
 from broker_app.core.topics.topic import matches
 from broker_app.net.policy.access import Access, Client
@@ -72,9 +73,10 @@ class SystemRights:
             return partial(self.shown, client)
         if not self.may_subscribe(client, topic):
             return None
-        if pattern is None or (OPEN_TOPICS[pattern] != "callback" and self._access.sees_everything(identity)):
+        readers = OPEN_TOPICS[pattern] if pattern is not None else None
+        if readers is None or (readers != OF_CALLBACK.name and self._access.sees_everything(identity)):
             return _whole
-        decide = _KINDS[OPEN_TOPICS[pattern]]
+        decide = _KINDS[readers]
         return lambda topic, facts: decide(self, client, facts)
 
     def shown(self, client: Client | None, topic: str, facts: Facts) -> Facts | None:
@@ -132,12 +134,12 @@ class SystemRights:
 
 
 _KINDS: Final[dict[str, Callable[[SystemRights, Client, Facts], Facts | None]]] = {
-    "all": SystemRights._all,
-    "destination": SystemRights._destination,
-    "destinations": SystemRights._destinations,
-    "connection": SystemRights._connection,
-    "callback": SystemRights._callback,
-    "job": SystemRights._job,
+    ALL.name: SystemRights._all,
+    OF_DESTINATION.name: SystemRights._destination,
+    OF_ROWS.name: SystemRights._destinations,
+    OF_CONNECTION.name: SystemRights._connection,
+    OF_CALLBACK.name: SystemRights._callback,
+    OF_JOB.name: SystemRights._job,
 }
 
 

@@ -5,26 +5,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from broker_app.base.system_topics import ALL, TOPICS
 from broker_app.core.destination import TOPIC, Destination, is_reserved, topic_of_dead_letters
 from broker_app.core.topics.topic import ONE, REST
 from broker_app.rules.event import RECEIVE
 
-#: topic → for whom a message is: all; who may browse the destination that it is about, or the destinations of
-#: its rows; the user of a connection, and others as with GET connections; the owner of a callback, and
-#: administrators; the user of a job, and who may browse the destination of its messages
+#: filter of topics → for whom a message of them is, by a decision of `SystemRights`
 OPEN_TOPICS: Final = {
-    "$channel.requests": "all",
-    "$mom.failover": "all",
-    "$mom.node": "all",
-    "$mom.stats": "destinations",
-    "$mom.destinations": "destinations",
-    "$mom.stats.>": "destination",
-    "$mom.dest.*": "destination",
-    "$mom.consumer.>": "destination",
-    "$mom.dead.>": "destination",
-    "$mom.conn.*": "connection",
-    "$mom.callback.>": "callback",
-    "$mom.job.>": "job",
+    "$channel.requests": ALL.name,
+    **{topic.pattern: topic.readers.name for topic in TOPICS if topic.readers.name},
 }
 
 

@@ -8,6 +8,7 @@ do, since some clients require it.
 from __future__ import annotations
 
 from broker_app.base.refused import Refused
+from broker_app.base.system_topics import REFUSED_SUBSCRIPTION
 from broker_app.core.commands import AUTO
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Delivery, Subscription
@@ -19,8 +20,7 @@ from mom_client.stomp.frame import ERROR, MESSAGE
 
 _VERSION_NUMBER = {"1.0": 0, "1.1": 1, "1.2": 2}
 #: an implicit subscription of clients with `mom-soft-errors`
-REFUSED_SUBSCRIPTION = "$mom.refused"
-REFUSED_DESTINATION = "/user/$mom.refused"
+REFUSED_DESTINATION = f"/user/{REFUSED_SUBSCRIPTION}"
 #: the lines of a first delivery
 _FIRST = b"redelivered:false\nattempt:1\n"
 #: members of a problem that clients of other makes read as headers

@@ -27,7 +27,7 @@ from broker_app.features.cluster.clients.client_reports import (
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.net.stomp.session import OPENED_EVENT, StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
-from broker_app.node.features.rebalancer import FAILOVER, Rebalancer, list_subscription
+from broker_app.node.features.rebalancer import ADDRESSES, Rebalancer, list_subscription
 from broker_app.node.system_publisher import SystemPublisher
 from broker_app.telemetry.event_log import EventLog
 
@@ -44,7 +44,7 @@ _SUBSCRIBES_S: Final = 30.0
 
 def list_message(content: object) -> tuple[Envelope, bytes]:
     """A message of the topic of the list."""
-    return Envelope(FAILOVER, _HEADERS, persistent=False), json.dumps(content).encode()
+    return Envelope(ADDRESSES, _HEADERS, persistent=False), json.dumps(content).encode()
 
 
 def general_settings(config: Config) -> ListSettings:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from broker_app.base.events import REBALANCING_BEGUN, REBALANCING_ENDED
 from broker_app.base.refused import Refused
+from broker_app.base.system_topics import FAILOVER
 from broker_app.core.model import Subscription
 from broker_app.features.cluster.clients.client_lists import ClientLists
 from broker_app.features.cluster.clients.client_reports import (
@@ -26,7 +27,7 @@ from broker_app.features.cluster.clients.rebalance_plan import most_of, plan
 from broker_app.net.stomp.session import StompSession
 
 #: the topic of the list; clients subscribe to it after they have logged in
-FAILOVER: Final = "/topic/$mom.failover"
+ADDRESSES: Final = f"/topic/{FAILOVER}"
 #: clients that are asked to go elsewhere in a second
 PER_SECOND: Final = 10
 #: seconds after which a client that was asked has declined
@@ -258,7 +259,7 @@ class Rebalancer:
 def list_subscription(session: StompSession) -> Subscription | None:
     """The subscription of a client to the list of brokers."""
     subscriptions = session.peer.subscriptions.values()
-    return next((one for one in subscriptions if one.address == FAILOVER), None)
+    return next((one for one in subscriptions if one.address == ADDRESSES), None)
 
 
 def same_kind(uris: Sequence[str], peer_name: str) -> str:
