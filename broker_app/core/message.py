@@ -191,15 +191,16 @@ class MessageIds:
     """
 
     def __init__(self, tag: int) -> None:
-        self.tag = tag & 0x3FFFFFF
+        self.tag = tag = tag & 0x3FFFFFF
+        self._of_tag = b"-7%03x-%04x-" % (tag >> 14, 0x8000 | (tag & 0x3FFF))
         self._time_ms = -1
         self._prefix = b""
 
     def prefix(self, time_ms: int) -> bytes:
         """The first 24 characters, shared by all messages of one millisecond."""
         if time_ms != self._time_ms:
-            time, tag = f"{time_ms:012x}", self.tag
-            self._prefix = f"{time[:8]}-{time[8:]}-7{tag >> 14:03x}-{0x8000 | (tag & 0x3FFF):04x}-".encode()
+            time = b"%012x" % time_ms
+            self._prefix = time[:8] + b"-" + time[8:] + self._of_tag
             self._time_ms = time_ms
         return self._prefix
 

@@ -249,8 +249,6 @@ class Outcome:
 
     def take_events(self) -> list[Event]:
         """Return and clear the events."""
-        if not (self.events or self.arrived or self.dead_letters):
-            return []
         events = [*self.events, *self.arrived, *self.dead_letters.values()]
         self.events, self.arrived = [], []
         self.dead_letters.clear()

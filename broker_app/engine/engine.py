@@ -361,9 +361,8 @@ class Engine:
         """Report what has happened and send what was decided, then schedule the next turn."""
         # Listeners come first: a request must not reach another broker before the interest in its reply, or
         # the reply is dropped as one to a client that has left.
-        events = outcome.take_events()
-        if events:
-            self.listeners(events)
+        if outcome.events or outcome.arrived or outcome.dead_letters:
+            self.listeners(outcome.take_events())
         steps = self._output.send(outcome)
         if steps is None:
             self._sent(outcome)
