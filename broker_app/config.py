@@ -126,13 +126,6 @@ class Config:
         secret=True,
         public=True,
     )
-    journal_kind: str | None = _setting(
-        None,
-        "place that the journal is to have: files (of the directory data) or store (at the address journal); "
-        "another one is refused; without it, journal decides",
-        choices=(roles.FILES, roles.STORE),
-        synonyms={"file": roles.FILES, "jdbc": roles.STORE},
-    )
     private_journal: Path | None = _setting(  # noqa: RUF009
         None, "directory of a private journal: a copy of the shared one in files of this broker"
     )
@@ -244,11 +237,6 @@ class Config:
         "name of an enhanced cluster: brokers with the same name in the same journal store take over the "
         "messages of one that fails; needs journal and cluster_port",
         pattern=r"[A-Za-z0-9]{1,32}",
-    )
-    cluster_ha: bool | None = _setting(
-        None,
-        "whether this broker is to be a member of an enhanced cluster: it does not start without what that needs; "
-        "without it, cluster_id decides",
     )
     cluster_heartbeat_interval: float = _setting(
         1.0, "time between two heart-beats of a member of an enhanced cluster", "s", least=0.1, most=60

@@ -1,5 +1,6 @@
 """Settings of a cluster: what each takes, and which contradict each other."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,9 @@ import pytest
 from broker_app import config
 from broker_app.base import cluster_addresses
 from broker_app.base.cluster_addresses import BrokerAddress
+from broker_app.config import Config
+from broker_app.features.cluster.configuration import expectations
+from broker_app.features.cluster.configuration.expectations import Expectation
 from broker_app.journal.stores.postgres import PostgresStore
 
 SECRET = "a secret of these three brokers"
@@ -112,28 +116,12 @@ def test_a_list_of_brokers_without_a_port_is_refused() -> None:
 MEMBER = ENOUGH | {"MOM_CLUSTER_ID": "shop", "MOM_JOURNAL": "redis://store", "MOM_NAME": "b1"}
 
 
-@pytest.mark.parametrize("missing", ["MOM_CLUSTER_ID", "MOM_JOURNAL", "MOM_NAME"])
+@pytest.mark.parametrize("missing", ["MOM_JOURNAL", "MOM_NAME", "MOM_CLUSTER_PORT"])
 def test_a_member_of_an_enhanced_cluster_is_refused_without_what_it_needs(missing: str) -> None:
-    given = MEMBER | {"MOM_CLUSTER_HA": "true"}
-    assert config.load(given).cluster_ha
-    del given[missing]
-    told = refusal(**given)
-    assert told.startswith("MOM_CLUSTER_HA: a member of an enhanced cluster also needs ")
-    assert [name for name in MEMBER if name in told] == [missing]
-
-
-def test_all_that_a_member_lacks_is_named_at_once() -> None:
-    told = refusal(MOM_CLUSTER_HA="true")
-    for option in ("--cluster-id", "--journal", "--name", "MOM_CLUSTER_PORT"):
-        assert option in told
-    by_id = refusal(**ENOUGH, MOM_CLUSTER_ID="shop")
-    assert by_id.startswith("MOM_CLUSTER_ID: a member of an enhanced cluster also needs journal, ")
-
-
-def test_a_broker_that_is_to_be_no_member_has_no_id_of_a_cluster() -> None:
-    assert config.load(ENOUGH | {"MOM_CLUSTER_HA": "false"}).cluster_ha is False
-    told = refusal(**MEMBER, MOM_CLUSTER_HA="false")
-    assert told == "MOM_CLUSTER_HA: false contradicts cluster_id 'shop': leave one of them out"
+    assert config.load(MEMBER).cluster_id == "shop"
+    told = refusal(**{name: value for name, value in MEMBER.items() if name != missing})
+    assert told.startswith("MOM_CLUSTER_ID: a member of an enhanced cluster also needs ")
+    assert [name for name in (*MEMBER, "imq.cluster.clusterid") if name in told[20:]] == [missing]
 
 
 def test_the_names_of_cluster_and_member_have_room_in_postgresql_for_each_later_journal() -> None:
@@ -146,19 +134,38 @@ def test_the_names_of_cluster_and_member_have_room_in_postgresql_for_each_later_
     assert config.load(given | {"MOM_NAME": "b" * 13, "MOM_JOURNAL": "redis://store"}).cluster_id
 
 
+ALONE = Config(sources={})
+STORED = Config(journal="redis://store", sources={"journal": "MOM_JOURNAL"})
+OF_SHOP = replace(STORED, cluster_id="shop")
+
+
 @pytest.mark.parametrize(
-    ("kind", "journal", "sentence"),
+    ("settings", "name", "value", "sentence"),
     [
-        ("jdbc", "", "MOM_JOURNAL_KIND: the journal is to be in a store (imq.persist.store=jdbc)"),
-        ("file", "redis://store", "MOM_JOURNAL_KIND: the journal is to be in files of this broker"),
-        ("bdb", "", "MOM_JOURNAL_KIND: 'bdb' is not one of files, store"),
+        (ALONE, "imq.cluster.ha", "TRUE", "a member of an enhanced cluster also needs cluster_id, "),
+        (OF_SHOP, "imq.cluster.ha", "true", ""),
+        (OF_SHOP, "imq.cluster.ha", "false", "false contradicts cluster_id 'shop': leave one of them out"),
+        (STORED, "imq.cluster.ha", "false", ""),
+        (ALONE, "imq.persist.store", "jdbc", "the journal is to be in a store, which has no address here"),
+        (STORED, "imq.persist.store", "jdbc", ""),
+        (STORED, "imq.persist.store", "file", "the journal is to be in files of this broker, and journal"),
+        (ALONE, "imq.persist.store", "file", ""),
+        (ALONE, "imq.cluster.port", "7676", ""),
     ],
 )
-def test_a_journal_in_another_place_than_ordered_is_refused(kind: str, journal: str, sentence: str) -> None:
-    given = {"MOM_JOURNAL_KIND": kind} | ({"MOM_JOURNAL": journal} if journal else {})
-    assert refusal(**given).startswith(sentence)
+def test_what_a_property_orders_is_what_the_settings_do(
+    settings: Config, name: str, value: str, sentence: str
+) -> None:
+    order = Expectation("cluster.properties:1", name, value)
+    if not sentence:
+        expectations.check(settings, [order])
+        return
+    with pytest.raises(config.ConfigError, match=re.escape(f"cluster.properties:1: {sentence}")):
+        expectations.check(settings, [order])
 
 
-def test_a_journal_in_the_place_that_was_ordered_is_accepted() -> None:
-    assert config.load({"MOM_JOURNAL_KIND": "jdbc", "MOM_JOURNAL": "redis://store"}).journal_kind == "store"
-    assert config.load({"MOM_JOURNAL_KIND": "file"}).journal_kind == "files"
+def test_all_that_an_ordered_member_lacks_is_named_at_once() -> None:
+    with pytest.raises(config.ConfigError) as refused:
+        expectations.check(ALONE, [Expectation("-D", "imq.cluster.ha", "true")])
+    for option in ("--cluster-id", "--journal", "--name", "--cluster-port"):
+        assert option in str(refused.value)

@@ -22,15 +22,15 @@ _ADDRESS: Final = re.compile(
     r"(?P<host>\[[0-9a-f:.]+\]|[\w.-]*)(:(?P<port>\d{1,5}))?", re.ASCII | re.IGNORECASE
 )
 _HOST: Final = re.compile(r"[\w.-]+|[0-9a-f.]*:[0-9a-f:.]*:[0-9a-f:.]*", re.ASCII | re.IGNORECASE)
-#: settings of a broker that has a port for others
-_OF_MEMBERS: Final = ("cluster_ha", "cluster_id", "network_connector", "discovery_uri")
 _SET_HOST: Final = "set cluster_host of that broker to the name by which the others reach it"
-#: settings that a member of an enhanced cluster has of its own, and what each is
+#: settings without which there is no member of an enhanced cluster, and what each is
 _NEEDED: Final = {
     "cluster_id": "cluster_id, the name of the cluster, the same at all members (--cluster-id, "
     "MOM_CLUSTER_ID, imq.cluster.clusterid)",
     "journal": "journal, the address of the store that all members share, as "
     "postgresql://USER:PASSWORD@HOST/NAME, redis://HOST or file:/DIRECTORY (--journal, MOM_JOURNAL)",
+    "cluster_port": "cluster_port, the port for the other members, 7676 or 0 for a free one (--cluster-port, "
+    "MOM_CLUSTER_PORT, imq.cluster.port)",
     "name": "name, which no other member has (--name, MOM_NAME, imq.brokerid)",
 }
 _POSTGRES: Final = ("postgres", "postgresql")
@@ -99,7 +99,7 @@ def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _faults_of_enhanced(values)
     if values.get("cluster_port") is not None:
         yield from _faults_of_member(values)
-    elif brokers or any(values.get(name) for name in _OF_MEMBERS):
+    elif brokers or any(values.get(name) for name in ("network_connector", "discovery_uri")):
         fault = (
             "this broker has no port for the others: set it to the port that they have for this broker "
             f"({DEFAULT_PORT} is usual), or to 0 for a free one"
@@ -148,16 +148,21 @@ def _faults_of_member(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _faults_of_enhanced(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Settings that make this broker a member of an enhanced cluster, without those that it needs for it."""
-    is_ordered, cluster_id = values.get("cluster_ha"), values.get("cluster_id")
-    if is_ordered is False and cluster_id is not None:
-        yield "cluster_ha", f"false contradicts cluster_id {cluster_id!r}: leave one of them out"
-    elif is_ordered or cluster_id is not None:
-        if missing := [about for name, about in _NEEDED.items() if values.get(name) is None]:
-            setting = "cluster_ha" if is_ordered else "cluster_id"
-            yield setting, f"a member of an enhanced cluster also needs {'; '.join(missing)}"
-        elif urlsplit(values["journal"]).scheme in _POSTGRES:
-            yield from _faults_of_schema(cluster_id or "", values["name"])
+    """The settings that a member of an enhanced cluster lacks, and a name for which its store has no room."""
+    cluster_id = values.get("cluster_id")
+    if cluster_id is None:
+        return
+    if lacking := lacking_of_member(values):
+        yield "cluster_id", lacking
+    elif urlsplit(values["journal"]).scheme in _POSTGRES:
+        yield from _faults_of_schema(cluster_id, values["name"])
+
+
+def lacking_of_member(values: Mapping[str, Any]) -> str:
+    """A sentence with the settings that a member of an enhanced cluster needs and that are not among these;
+    empty if it has all."""
+    missing = [about for name, about in _NEEDED.items() if values.get(name) is None]
+    return f"a member of an enhanced cluster also needs {'; '.join(missing)}" if missing else ""
 
 
 def _faults_of_schema(cluster_id: str, name: str) -> Iterator[tuple[str, str]]:

@@ -12,8 +12,6 @@ from mom_client.callback_broker import NAME as CALLBACK_NAME
 from mom_client.callback_broker import state_directory
 
 MAIN, MIRROR, CALLBACK = 1, -1, -2
-#: places of a journal
-FILES, STORE = "files", "store"
 #: deliveries of a callback message: the origin counts those of its original
 _NO_LIMIT: Final = 1_000_000_000
 
@@ -40,23 +38,6 @@ def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "role", fault
     if values.get("private_journal") is not None:
         yield from _faults_of_private_journal(values)
-    if fault := _fault_of_kind(values.get("journal_kind"), has_journal=has_journal):
-        yield "journal_kind", fault
-
-
-def _fault_of_kind(kind: str | None, *, has_journal: bool) -> str:
-    """The error of a journal that is in another place than it is to be; empty if it is there."""
-    if kind == STORE and not has_journal:
-        return (
-            "the journal is to be in a store (imq.persist.store=jdbc), which has no address here: set "
-            "--journal (MOM_JOURNAL) to postgresql://…, redis://… or file:/DIRECTORY"
-        )
-    if kind == FILES and has_journal:
-        return (
-            "the journal is to be in files of this broker (imq.persist.store=file), and --journal "
-            "(MOM_JOURNAL) has the address of a store: leave one of them out"
-        )
-    return ""
 
 
 def _fault_of_role(role: int, *, has_journal: bool) -> str:

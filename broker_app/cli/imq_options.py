@@ -9,6 +9,7 @@ from typing import Final
 from broker_app.base.suggestions import suggestion
 from broker_app.cli.base.failures import USAGE, Failure
 from broker_app.features.cluster.configuration import activemq_names, imq_names
+from broker_app.features.cluster.configuration.expectations import Expectation
 from broker_app.features.cluster.configuration.imq_names import NAMES
 
 _PROPERTY, _CLUSTER, _RESET = "-D", "-cluster", "-reset"
@@ -28,6 +29,15 @@ def translated(arguments: Sequence[str]) -> list[str]:
             )
         found[at : at + 2] = ["--reset-takeovers"]
     return found
+
+
+def expected(arguments: Sequence[str]) -> list[Expectation]:
+    """The properties among the arguments, which may order what other settings do."""
+    given = [argument for argument in arguments if argument.startswith(_PROPERTY)]
+    parts = [argument.removeprefix(_PROPERTY).partition("=") for argument in given]
+    return [
+        Expectation(argument, name, value) for argument, (name, _, value) in zip(given, parts, strict=True)
+    ]
 
 
 def _translated(argument: str) -> Iterator[str]:

@@ -12,7 +12,8 @@ import typer
 
 from broker_app import config
 from broker_app.cli.base.failures import USAGE, Failure
-from broker_app.cli.imq_options import translated
+from broker_app.cli.imq_options import expected, translated
+from broker_app.features.cluster.configuration.expectations import check
 
 #: all arguments after `up`, --help included, are passed to the broker
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -26,6 +27,7 @@ def up(ctx: typer.Context) -> None:
 def run_broker(arguments: Sequence[str]) -> None:
     """Run a broker with these options until it ends. Replaces the process by another one with the same
     command line when a restart was ordered. Raises Failure."""
+    ordered = expected(arguments)
     arguments = translated(arguments)
     gc.disable()  # until it runs: modules that are imported until then are never freed
     # Before Django reads its settings: the data directory is one of them.
@@ -33,9 +35,11 @@ def run_broker(arguments: Sequence[str]) -> None:
     os.environ.update(given)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
     import django
+    from django.conf import settings
 
     try:
         django.setup()
+        check(settings.MOM, ordered)
     except config.ConfigError as error:
         raise Failure(USAGE, _naming_options(str(error), given)) from error
     from django.core.management import CommandError

@@ -71,4 +71,4 @@ def test_an_enhanced_cluster_of_glassfish_mq_is_refused_with_what_it_lacks(comma
     assert refused.code == USAGE
     assert "imq.cluster.clusterid" in refused.err
     assert "imq.brokerid" in refused.err
-    assert "--journal-kind: the journal is to be in a store" in refused.err
+    assert "-Dimq.persist.store=jdbc: the journal is to be in a store" in refused.err

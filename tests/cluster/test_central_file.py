@@ -113,7 +113,7 @@ def test_values_of_a_broker_win_but_its_list_is_added(file: Path, tmp_path: Path
             "imq.cluster.nomasterbroker contradicts the keeper in cluster.properties:1",
         ),
         ("imq.cluster.ha=true", "a member of an enhanced cluster also needs cluster_id, "),
-        ("imq.persist.store=jdbc", "the journal is to be in a store (imq.persist.store=jdbc)"),
+        ("imq.persist.store=jdbc", "the journal is to be in a store, which has no address here"),
         ("imq.persist.jdbc.dbVendor=mysql", "imq.persist.jdbc.* is no setting here: set journal"),
         ("imq.service.activelist=jms", "imq.service.activelist is no setting here: stomp_port and"),
         (

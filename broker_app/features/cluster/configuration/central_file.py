@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from broker_app import config
@@ -17,6 +17,7 @@ from broker_app.base import removed_settings, transport_connectors
 from broker_app.base.suggestions import suggestion
 from broker_app.config import CentralValue, ConfigError
 from broker_app.features.cluster.configuration import activemq_names, imq_names, properties
+from broker_app.features.cluster.configuration.expectations import Expectation
 from broker_app.features.cluster.configuration.imq_names import NAMES, NO_KEEPER
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.client import HttpClient
@@ -35,12 +36,10 @@ _TEXTS: Final = frozenset(
         "auto_create_queues",
         "cluster",
         "cluster_dynamic_keeper",
-        "cluster_ha",
         "cluster_id",
         "cluster_keeper",
         "cluster_transport",
         "discovery_uri",
-        "journal_kind",
         "network_connector",
         *transport_connectors.SETTINGS,
     }
@@ -48,11 +47,19 @@ _TEXTS: Final = frozenset(
 _OWN_NUMBERS: Final = frozenset({"role"})
 
 
-def read(url: str) -> list[CentralValue]:
-    """The settings in the file at a URL. Raises ConfigError with all that is wrong in it."""
+class Content(NamedTuple):
+    """The settings in a central file, and what it orders besides them."""
+
+    values: list[CentralValue]
+    expected: list[Expectation]
+
+
+def read(url: str) -> Content:
+    """The content of the file at a URL. Raises ConfigError with all that is wrong in it."""
     name = url.rpartition("/")[2] or url
     wrong: list[str] = []
     found: dict[str, CentralValue] = {}
+    expected: list[Expectation] = []
     without_keeper = ""
     for line, key, text in properties.parse(_text_at(url)):
         source = f"{name}:{line}"
@@ -67,13 +74,14 @@ def read(url: str) -> list[CentralValue]:
             continue
         if value is not None:
             found[value.name] = value
+        expected.append(Expectation(source, key, text))
     if without_keeper and "cluster_keeper" in found:
         wrong.append(
             f"{without_keeper}: {NO_KEEPER} contradicts the keeper in {found['cluster_keeper'].source}"
         )
     if wrong:
         raise ConfigError("\n".join(wrong))
-    return list(found.values())
+    return Content(list(found.values()), expected)
 
 
 def _value(key: str, text: str, source: str) -> CentralValue | None:

@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 
 #: its value true contradicts a keeper
 NO_KEEPER: Final = "imq.cluster.nomasterbroker"
+#: what these order, other settings do; see `expectations`
+HA: Final = "imq.cluster.ha"
+STORE: Final = "imq.persist.store"
 
 
 class ImqName(NamedTuple):
@@ -40,6 +43,8 @@ class ImqName(NamedTuple):
 
 _IN_STORE: Final = "heart-beats are in the store of the journals, and need no port: leave it out"
 _SET_JOURNAL: Final = "set journal (--journal, MOM_JOURNAL) to postgresql://USER:PASSWORD@HOST/NAME"
+_HA: Final = "true needs cluster_id, cluster_port, journal and name; false contradicts cluster_id"
+_STORE: Final = "jdbc needs journal, the address of a store; file contradicts it"
 _NO_LIMIT: Final = MappingProxyType({"-1": "0"})
 
 _TABLE: Final = (
@@ -86,9 +91,9 @@ _TABLE: Final = (
     ImqName("imq.cluster.monitor.threshold", "cluster_monitor_threshold", must_be_equal=True),
     ImqName("imq.cluster.heartbeat.port", about=_IN_STORE),
     ImqName("imq.cluster.heartbeat.hostname", about=_IN_STORE),
-    ImqName("imq.cluster.ha", "cluster_ha"),
+    ImqName(HA, accepted=("true", "false"), about=_HA),
     ImqName("imq.cluster.ha.takeoverWaitTimeout", "cluster_takeover_wait"),
-    ImqName("imq.persist.store", "journal_kind"),
+    ImqName(STORE, accepted=("jdbc", "file"), about=_STORE),
     ImqName("imq.persist.jdbc.*", about=_SET_JOURNAL),
     ImqName(
         "imq.cluster.sharecc.persist.jdbc.*", about="all brokers keep the record of changes: leave it out"

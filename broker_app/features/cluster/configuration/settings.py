@@ -13,6 +13,8 @@ from broker_app.base.discovery_uris import MulticastGroup, MulticastSettings
 from broker_app.base.refused import Refused
 from broker_app.base.roles import is_loopback
 from broker_app.config import CentralValue, Config
+from broker_app.features.cluster.configuration import expectations
+from broker_app.features.cluster.configuration.expectations import Expectation
 from broker_app.features.cluster.configuration.imq_names import NAMES
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -25,7 +27,19 @@ _OF_ENHANCED: Final = tuple(
 
 def load(environment: Mapping[str, str] | None = None) -> Config:
     """The settings of variables and files, with those of the central file. Raises ConfigError."""
-    return config.load(environment, _central_values)
+    expected: list[Expectation] = []
+
+    def central_values(url: str) -> Iterable[CentralValue]:
+        # Here: most brokers have no such file, and no command line waits for its reader.
+        from broker_app.features.cluster.configuration import central_file
+
+        content = central_file.read(url)
+        expected.extend(content.expected)
+        return content.values
+
+    found = config.load(environment, central_values)
+    expectations.check(found, expected)
+    return found
 
 
 def own_address(config: Config, port: int) -> str:
@@ -101,13 +115,6 @@ def mismatch(own_name: str, other_name: str, found: tuple[str, str, str]) -> Ref
         property=name,
         values={own_name: own, other_name: other},
     )
-
-
-def _central_values(url: str) -> Iterable[CentralValue]:
-    # Here: most brokers have no such file, and no command line waits for its reader.
-    from broker_app.features.cluster.configuration import central_file
-
-    return central_file.read(url)
 
 
 def _named(config: Config) -> list[str]:
