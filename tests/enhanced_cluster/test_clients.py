@@ -94,7 +94,7 @@ async def test_a_client_whose_member_is_killed_is_sent_by_the_wrong_one_to_the_o
                 b1.kill()
                 network.accepts = False
                 network.cut()
-                events = []
+                events: list[mom_client.ConnectionEvent] = []
                 async with asyncio.timeout(patient(60)):
                     while not events or events[-1].kind != "reconnected":
                         events.append(await anext(stream))
