@@ -1,4 +1,4 @@
-"""The tables of attacks, and of what users of other brokers expect, name tests that exist."""
+"""The tables of attacks, of clusters, and of what users of other brokers expect, name tests that exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 #: the documents with such a table, and how many rows it has at least
-TABLES = {"docs/security.md": 20, "docs/decisions/0032-what-users-of-other-brokers-expect.md": 24}
+TABLES = {
+    "docs/security.md": 20,
+    "docs/decisions/0030-enhanced-clusters.md": 35,
+    "docs/decisions/0032-what-users-of-other-brokers-expect.md": 24,
+}
+#: of clusters and of dynamic failover
+SCENARIOS = [
+    *(f"CL-T{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 16)),
+    *(f"AF-T{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16)),
+]
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?` \|$", re.MULTILINE)
 
 
@@ -24,6 +33,11 @@ NAMED = sorted({one for document in TABLES for one in named(document)})
 @pytest.mark.parametrize("document", TABLES)
 def test_the_table_is_read(document: str) -> None:
     assert len(named(document)) >= TABLES[document]
+
+
+def test_each_scenario_of_clusters_has_a_row() -> None:
+    text = (ROOT / "docs" / "decisions" / "0030-enhanced-clusters.md").read_text(encoding="utf-8")
+    assert [scenario for scenario in SCENARIOS if f"\n| {scenario} |" not in text] == []
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=[name or file for file, name in NAMED])
