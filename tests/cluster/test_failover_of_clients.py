@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AsyncExitStack
+from functools import partial
 
 import mom_client
 from tests.cluster.conftest import Brokers
 from tests.cluster.test_messages_across_brokers import take
+from tests.support.account import Account, grown, working
 from tests.support.awaiting import becomes
 from tests.support.node_process import NodeProcess, Nodes
+from tests.support.patience import patient
 
 QUEUE = "/queue/orders"
 
@@ -40,6 +44,43 @@ async def test_a_client_that_knows_one_broker_goes_to_another_when_that_dies(nod
         b1.start()
         async with client.subscribe(QUEUE) as messages:
             assert {message.body for message in await take(messages, 2)} == {b"1", b"2"}
+
+
+async def test_a_client_that_is_given_one_broker_is_at_the_other_within_five_seconds_and_loses_nothing(
+    nodes: Nodes,
+) -> None:
+    """AF-T01 of the specification, with the defaults of all options."""
+    brokers = Brokers(nodes, 2, update_cluster_clients=True)
+    brokers.start()
+    b1, b2 = brokers
+    for node in brokers:
+        await becomes(partial(linked, node), 1)
+    first, second = (f"stomp://127.0.0.1:{node.stomp_port}" for node in brokers)
+    reconnected: list[tuple[str, float]] = []
+
+    def note(event: mom_client.ConnectionEvent) -> None:
+        if event.kind == "reconnected":
+            reconnected.append((event.address, time.monotonic()))
+
+    account = Account(QUEUE)
+    async with mom_client.connect(
+        f"failover:({first})", login=b1.user, passcode=b1.password, listener=note
+    ) as client:
+        assert {uri for uri in client.server["mom-failover"].split(",") if uri.startswith("stomp:")} == {
+            first,
+            second,
+        }
+        async with working(account.send(10_000, client, window=20)):
+            await grown([account], 100)
+            killed = time.monotonic()
+            b1.kill()
+            await grown([account], 100)
+        ((address, at),) = reconnected
+        assert (address, at - killed < patient(5)) == (second, True)
+    b1.start()
+    await becomes(partial(linked, b1), 1)
+    await account.drain(b2, QUEUE.removeprefix("/queue/"))
+    assert account.promised <= set(account.arrived)
 
 
 async def test_a_broker_that_joins_is_filled_by_the_others(nodes: Nodes) -> None:
