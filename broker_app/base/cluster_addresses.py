@@ -89,7 +89,11 @@ def hidden(address: str, own: str) -> str:
 
 
 def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The settings of a cluster that are invalid, each with the reason."""
+    """The settings of a cluster that are invalid, each with the reason, and the host that clients are sent."""
+    advertised = values.get("advertised_host") or ""
+    if normal(advertised) in ALL_ADDRESSES:
+        fault = f"{advertised!r} is every address of a machine: write the one by which clients reach it"
+        yield "advertised_host", fault
     yield from discovery_uris.faults(values)
     brokers = [("cluster", text) for text in values.get("cluster") or ()]
     brokers += [("network_connector", text) for text in discovery_uris.brokers(values)]

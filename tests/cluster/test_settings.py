@@ -5,9 +5,11 @@ import socket
 import pytest
 
 from broker_app import config
-from broker_app.config import Config
+from broker_app.config import Config, ConfigError
 from broker_app.features.cluster.configuration import imq_names, settings
 from broker_app.features.cluster.configuration.imq_names import ImqName
+from broker_app.members.addresses import addresses_of
+from broker_app.net.server.listeners import Ports
 
 
 def member(**values: str) -> Config:
@@ -40,6 +42,21 @@ def test_the_address_of_a_broker_is_never_that_of_all_interfaces() -> None:
     broker = member(host="0.0.0.0", cluster="b2.example")
     assert settings.own_address(broker, 7676) == f"{socket.gethostname().lower()}:7676"
     assert settings.listen_host(broker) == "0.0.0.0"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_clients_are_never_sent_the_address_of_all_interfaces(host: str) -> None:
+    """AF-A04 of the specification."""
+    ports = Ports(web=8000, stomp=61613, stomp_tls=61614)
+    own = socket.gethostname()
+    assert addresses_of(member(host=host), ports).uris == (
+        f"stomp://{own}:61613", f"stomp+tls://{own}:61614", f"ws://{own}:8000/ws"
+    )  # fmt: skip
+    advertised = member(host=host, advertised_host="b1.example")
+    assert addresses_of(advertised, ports).uris[0] == "stomp://b1.example:61613"
+    for written in (host, f"[{host}]"):
+        with pytest.raises(ConfigError, match=r"MOM_ADVERTISED_HOST: .* is every address of a machine: write"):
+            member(advertised_host=written)
 
 
 def test_the_broker_itself_and_repeated_entries_are_left_out_of_the_list() -> None:
