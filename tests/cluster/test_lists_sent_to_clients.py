@@ -71,6 +71,10 @@ async def test_clients_are_offered_brokers_whose_names_match_and_warned_of_what_
         await becomes(partial(linked, node), 2)
     await becomes(lambda: offered(brokers, "A1"), ["B7", "A1"])
     await becomes(lambda: offered(brokers, "B7"), ["A1", "B7"])
+    async with brokers["A1"].rest() as http:
+        report = (await http.get("/cluster/lists")).json()
+    listed, own = report["versions"][0]["uris"], report["own"]
+    assert (names_of(brokers, own), listed[-len(own) :]) == (["A1"], own), "it is marked"
     assert await warnings(brokers["A1"]) == ""
     assert "*A* is no regular expression, and was taken for a wildcard" in await warnings(brokers["B7"])
     assert "rebalance_cluster_clients alone has no effect" in await warnings(brokers["C3"])

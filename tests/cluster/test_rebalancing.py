@@ -241,7 +241,9 @@ async def test_mom_shows_who_would_go_and_has_them_go(pair: Brokers, tmp_path: P
         )
         going = (await mom("clients", "--moves")).rows
         assert [row[-2:] for row in going] == [["to", "stays"], ["b2", ""]]
-        assert ": 0 of 3 clients do not have it" in (await mom("lists")).err
+        shown = (await mom("lists")).err
+        assert ": 0 of 3 clients do not have it" in shown
+        assert f"those of this broker: stomp://127.0.0.1:{b1.stomp_port} ws://127.0.0.1:" in shown
         assert (await mom("clients", "--reason", "laziness")).code == USAGE
 
         begun = await mom("rebalance")

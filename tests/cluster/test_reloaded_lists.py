@@ -131,7 +131,9 @@ async def test_the_filter_of_one_listener_is_saved_while_brokers_run(plant: Plan
         assert (refused["status"], "position 1" in refused["detail"]) == (409, True)
         async with connect(a1, web) as late:
             assert plant.named(late.server["mom-failover"].split(",")) == ["C3", "A1"]
-        await plant.save("transportConnector=ws?updateClusterClients=false")
+        alone = "updateClusterClients=false&updateClusterClientsOnRemove=true"
+        await plant.save(f"transportConnector=ws?{alone}")
+        assert "ws: update_cluster_clients_on_remove alone has no effect" in await warnings(a1)
         async with connect(a1, web) as late:
             assert "mom-failover" not in late.server
         await plant.save()

@@ -54,6 +54,7 @@ def lists(ctx: typer.Context) -> None:
     given.output.say(
         f"list {found['version']}: {found['behind']} of {found['clients']} clients do not have it"
     )
+    given.output.say(f"the last on each list are those of this broker: {' '.join(found['own'])}")
     given.output.rows(_VERSIONS, [{**one, "uris": " ".join(one["uris"])} for one in found["versions"]])
     for one in found["listeners"]:
         given.output.say(

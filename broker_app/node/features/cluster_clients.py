@@ -150,6 +150,7 @@ class ClusterClients:
             warnings=self._warnings,
             clients=len(self._told),
             behind=sum(version < self._lists_of(one).version for one, version in self._told.items()),
+            own=list(self._cluster.client_uris),
             versions=present.versions,
             listeners=[
                 _of_listener(listener, lists)

@@ -50,7 +50,7 @@ def some_lists(**facts: Any) -> ListsReport:
         **{
             "version": 7, "updates": True, "updates_on_remove": False, "rebalances": True, "filter": "",
             "listeners": [],
-            "warnings": [], "clients": 9, "behind": 2, "versions": [version], **facts,
+            "warnings": [], "clients": 9, "behind": 2, "own": uris[1:], "versions": [version], **facts,
         }
     )  # fmt: skip
 
@@ -247,7 +247,8 @@ def test_the_page_shows_who_has_which_list_and_who_would_go_where(
     for shown in (
         "Clients are sent list 7",
         "2 of 9 clients have an older one, or none.",
-        "<b>List 7</b>, since b2 joined",
+        "<b>List 7</b>, since b2 joined: <code>stomp://b2.example:61613</code>",
+        '<code>stomp://b1.example:61613</code> <span class="tag">this broker</span>',
         "<dt>have a transaction</dt><dd class=" + '"num">3</dd>',
         "5 clients are asked to go to other brokers",
         "b2 joined: 4 of 5 have gone, 1 stayed though they were asked.",

@@ -36,7 +36,8 @@ class ListenerLists(msgspec.Struct, frozen=True, kw_only=True):
 
 class ListsReport(msgspec.Struct, frozen=True, kw_only=True):
     """The list that clients are sent, former ones, latest first, and what is odd about the settings; `behind`
-    is the number of clients that have an older one. `listeners` are those with settings of their own."""
+    is the number of clients that have an older one. `own` are the addresses of this broker, the last of each
+    list. `listeners` are those with settings of their own."""
 
     version: int
     updates: bool
@@ -46,6 +47,7 @@ class ListsReport(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str]
     clients: int
     behind: int
+    own: list[str]
     versions: list[ListVersion]
     listeners: list[ListenerLists]
 

@@ -59,6 +59,10 @@ SCHEMAS: Json = {
             "warnings": {**array_of(TEXT), "description": "settings that have another effect than it seems"},
             "clients": COUNT,
             "behind": {**COUNT, "description": "clients that have an older list, or none"},
+            "own": {
+                **array_of(TEXT),
+                "description": "addresses of this broker, the last of each list",
+            },
             "versions": array_of(
                 object_of({"version": COUNT, "since": TIME, "cause": TEXT, "uris": array_of(TEXT)})
             ),

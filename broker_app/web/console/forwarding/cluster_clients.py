@@ -23,6 +23,7 @@ def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
     running = rebalance.running
     return {
         "lists": lists,
+        "own": " ".join(lists.own),
         "rebalance": rebalance,
         "would_move": sum(one.gets for one in rebalance.brokers),
         "running_planned": sum(running.planned.values()) if running is not None else 0,
@@ -38,7 +39,7 @@ def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
                 "version": one.version,
                 "since": _time(one.since),
                 "cause": one.cause,
-                "uris": " ".join(one.uris),
+                "others": " ".join(uri for uri in one.uris if uri not in lists.own),
             }
             for one in lists.versions[:_SHOWN]
         ],
