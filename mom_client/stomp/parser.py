@@ -16,6 +16,7 @@ out and looks the rest up. It takes only what the strict path would take, so it 
 
 import re
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Final, Literal, NamedTuple
 
 from .encode import unescape
@@ -109,7 +110,7 @@ class _OpenFrame:
         self.headers = headers
         self.receipt = receipt
         self.length = length  #: content-length, None when the body ends at the first NUL
-        self.body = bytearray()
+        self.body = BytesIO()  # which gives its content without a copy at the end
 
 
 class Parser:
@@ -175,7 +176,7 @@ class Parser:
     @property
     def buffered(self) -> int:
         """Bytes held of the unfinished frame."""
-        return len(self._pending) + (len(self._open.body) if self._open is not None else 0)
+        return len(self._pending) + (self._open.body.tell() if self._open is not None else 0)
 
     @property
     def has_unread(self) -> bool:
@@ -581,12 +582,12 @@ class Parser:
         body = frame.body
         stop = self._body_end(frame, data, start)
         if stop is None:
-            body += data[start:]
+            body.write(data[start:])
             return len(data)
         self._open = None
-        if body:
-            body += data[start:stop]
-            whole = bytes(body)
+        if body.tell():
+            body.write(data[start:stop])
+            whole = body.getvalue()
         else:
             whole = data[start:stop]
         if whole and frame.command not in WITH_BODY:
@@ -601,10 +602,10 @@ class Parser:
         """Index in `data` of the NUL that ends `frame`, None when it is yet to come."""
         if frame.length is None:
             stop = data.find(b"\0", start)
-            size = len(frame.body) + (stop if stop >= 0 else len(data)) - start
+            size = frame.body.tell() + (stop if stop >= 0 else len(data)) - start
             self._check_size(frame.command, size, f"at least {size} bytes", frame.receipt)
             return stop if stop >= 0 else None
-        stop = start + frame.length - len(frame.body)
+        stop = start + frame.length - frame.body.tell()
         if stop >= len(data):
             return None
         if data[stop]:

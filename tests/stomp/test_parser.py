@@ -1,6 +1,7 @@
 """The result of parsing each kind of bytes."""
 
 import time
+import tracemalloc
 
 import pytest
 
@@ -339,3 +340,17 @@ def test_a_read_brings_no_more_than_was_asked_for() -> None:
     assert len(parser.receive(b"")) > 900
     parser.put(b"ACK\nid:1\n\n\0" * 1_000)
     assert sum(len(frame.ids) for frame in parser.read(1_100) if isinstance(frame, AckRun)) < 200
+
+
+def test_the_pieces_of_a_large_body_are_not_copied_together_at_its_end() -> None:
+    piece, count = b"x" * 65_536, 256
+    parser = Parser(limits=Limits())
+    parser.receive(b"SEND\ndestination:/queue/a\ncontent-length:%d\n\n" % (count * len(piece)))
+    tracemalloc.start()
+    for _ in range(count):
+        parser.receive(piece)
+    (frame,) = parser.receive(b"\0")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(frame, Frame) and frame.body == piece * count
+    assert peak < 1.5 * count * len(piece)

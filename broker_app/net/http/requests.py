@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from io import BytesIO
 from typing import Any, Protocol, TypeVar, get_args
 from urllib.parse import parse_qsl, unquote
 
@@ -254,19 +255,20 @@ class Request:
             raise _late() from None
 
     async def _rest(self, first: bytes, limit: int, deadline: asyncio.Timeout) -> bytes:
-        parts, size = [first], len(first)
+        body, size = BytesIO(), len(first)
+        body.write(first)
         uploads, user, admin = self._uploads, self.user, self.is_admin
         uploads.add(user, size)
         try:
             async for part in self._parts(deadline):
                 uploads.take(user, admin=admin, count=len(part))
-                parts.append(part)
+                body.write(part)
                 size += len(part)
                 if size > limit:
                     raise too_large("the body", limit, size)
         finally:
             uploads.add(user, -size)
-        return b"".join(parts)
+        return body.getvalue()  # is no copy
 
     async def _parts(self, deadline: asyncio.Timeout) -> AsyncIterator[bytes]:
         more = True
