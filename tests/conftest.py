@@ -13,7 +13,7 @@ import hypothesis.core
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import forked, retries, temporary
+from tests.support import forked, made_once, retries, temporary
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.chromium import chromium
 from tests.support.needed_fixtures import leave_out_others
@@ -86,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     elif getattr(config.option, "numprocesses", None):
         temporary.sweep()
         forked.share()
+        made_once.share()
 
 
 def _seed_of_commit() -> str:

