@@ -18,6 +18,7 @@ class ApiPage(SpectacularSwaggerSplitView):
     schema = None  # no part of what it shows
     url_name = "openapi"
     title = "MOM's HTTP interface"
+    template_name = "api_page.html"
 
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         reply: Response = super().get(request, *args, **kwargs)  # type: ignore[no-untyped-call]

@@ -207,3 +207,8 @@ def test_an_internal_error_names_the_broker_and_leads_back_to_the_console() -> N
     page = reply.content.decode()
     assert reply.status_code == 500 and "See the broker" in page
     assert page.count('href="/console/"') == 2 and "mark.svg" in page
+
+
+def test_the_page_of_the_http_interface_leads_back_to_the_console(client: Client) -> None:
+    page = client.get("/docs/").content.decode()
+    assert '<a href="/console/">To the console</a>' in page and 'id="swagger-ui"' in page
