@@ -27,9 +27,10 @@ async def test_values_of_messages_at_another_broker_are_hidden_from_who_may_not_
     brokers.start()
     await becomes(lambda: shown(b1, "links", "state"), [("up",)])
     async with b2.rest() as http:
-        sent = {"content": json.dumps({"card": "4111", "n": 2}), "headers": {"mom-header-iban": "DE-4111"}}
-        sent["headers"]["content-type"] = "application/json"
-        assert (await http.post("/queues/orders/messages", **sent)).status_code == 201
+        body = json.dumps({"card": "4111", "n": 2})
+        headers = {"content-type": "application/json", "mom-header-iban": "DE-4111"}
+        reply = await http.post("/queues/orders/messages", content=body, headers=headers)
+        assert reply.status_code == 201
     for query in ({}, {"q": "4111"}, {"header.iban": "DE-4111"}):
         async with b1.rest(BOB) as bob, b1.rest() as admin:
             pages = [await http.get("/queues/orders/messages", params=query) for http in (bob, admin)]
