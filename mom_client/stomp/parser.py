@@ -15,17 +15,13 @@ out and looks the rest up. It takes only what the strict path would take, so it 
 """
 
 import re
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Final, Literal, NamedTuple
 
-from .encode import unescape
 from .errors import Fault, Malformed
 from .frame import (
     CLIENT_COMMANDS,
-    CONNECT,
     MESSAGE,
-    NEVER_ESCAPED,
     SEND,
     SERVER_COMMANDS,
     WITH_BODY,
@@ -34,21 +30,12 @@ from .frame import (
     Headers,
     ReceiptRun,
 )
+from .grammar import LONGEST_NUMBER, Grammar, Limits, without_body
 
 __all__ = ["READ_BYTES", "Limits", "Parser"]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The size limits of a frame; what exceeds them is refused before it is buffered."""
-
-    max_header_bytes: int = 64 * 1024  #: command line and header block together
-    max_headers: int = 256  #: header lines
-    #: bytes of one header line; at least 280, since runs of short frames are not measured line by line
-    max_header_line: int = 16 * 1024
-    max_command: int = 64  #: bytes of the command line
-    max_body: int = 64 * 1024 * 1024  #: bytes of the body
-
+_DEFAULT_LIMITS: Final = Limits()
 
 #: Header blocks remembered per parser, and their bytes together. Full means start afresh: a client
 #: whose blocks never repeat then pays little, and cannot make us keep more.
@@ -64,9 +51,7 @@ _HEADER_LINE: Final = re.compile(r"\n([^:\n]+):([^\n]*)")
 _VARYING: Final = (("correlation-id", b"\ncorrelation-id:"), ("channel-call", b"\nchannel-call:"))
 #: headers of the frame, which are cut out before a block is looked up
 _VOLATILE: Final = frozenset(("receipt", "content-length"))
-_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _EOLS: Final = re.compile(rb"[\r\n]*+")
-_HTTP: Final = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI) ")
 _LONGEST_HOT_RECEIPT: Final = 256
 #: Frames that the hot path cannot read may be searched for its end of a head in vain, but not far.
 _LONGEST_HOT_HEAD: Final = 4 * 1024
@@ -79,13 +64,8 @@ _LONGEST_RECEIPT: Final = len(b"RECEIPT\nreceipt-id:\n\n\0\n") + 255
 #: is parsed.
 READ_BYTES: Final = 64 * 1024
 _STRICT_BYTES: Final = 512
-#: Old clients end every frame with an EOL or two before the NUL; no more is forgiven.
-_STRAY_EOLS: Final = 8
-#: around the values of 1.0
-_BLANKS: Final = " \t"
-_LONGEST_NUMBER: Final = 18  #: digits of a content-length that int() need look at
 
-_S, _A, _M, _TLS_HANDSHAKE = b"SAM\x16"
+_S, _A, _M = b"SAM"
 
 
 class _Layout(NamedTuple):
@@ -123,11 +103,11 @@ class Parser:
     def __init__(
         self,
         *,
-        limits: Limits = Limits(),
+        limits: Limits = _DEFAULT_LIMITS,
         role: Literal["server", "client"] = "server",
         strict: bool = False,
     ) -> None:
-        self._commands = CLIENT_COMMANDS if role == "server" else SERVER_COMMANDS
+        self._grammar = Grammar(CLIENT_COMMANDS if role == "server" else SERVER_COMMANDS, limits)
         self._hot = not strict
         hot = self._read_from_client if role == "server" else self._read_from_server
         self._read = self._read_all_strictly if strict else hot
@@ -152,7 +132,7 @@ class Parser:
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        self._limits = limits
+        self._limits = self._grammar.limits = limits
         self._longest_receipt = min(limits.max_header_line - len(b"receipt:"), _LONGEST_HOT_RECEIPT)
         # The layout may meet a longer receipt than this one, and must stay within the limit with it.
         self._longest_hot_head = min(limits.max_header_bytes - _LONGEST_HOT_RECEIPT, _LONGEST_HOT_HEAD)
@@ -165,7 +145,7 @@ class Parser:
 
     @version.setter
     def version(self, version: str) -> None:
-        self._version = version
+        self._version = self._grammar.version = version
         self.forget()
 
     @property
@@ -262,7 +242,7 @@ class Parser:
         if headers is None or "receipt" in headers:
             return 0
         number = headers.pop("content-length", "")
-        if not (number.isascii() and number.isdigit()) or len(number) > _LONGEST_NUMBER:
+        if not (number.isascii() and number.isdigit()) or len(number) > LONGEST_NUMBER:
             return 0
         body_start = stop + 2
         body_end = body_start + int(number)
@@ -332,7 +312,7 @@ class Parser:
         body_start = stop + 2
         if number is None:
             body_end = data.find(b"\0", body_start)
-        elif number.isdigit() and len(number) <= _LONGEST_NUMBER:
+        elif number.isdigit() and len(number) <= LONGEST_NUMBER:
             body_end = body_start + int(number)
         else:
             return 0
@@ -449,131 +429,20 @@ class Parser:
         if data[start] in b"\r\n":  # heart-beats, and the EOLs allowed after a frame
             return _EOLS.match(data, start).end()  # type: ignore[union-attr]  # matches always
         end = len(data)
-        command = self._command(data, start)
-        stop = self._header_end(data, start) if command is not None else None
+        command = self._grammar.command(data, start)
+        searched, self._searched = self._searched, 0
+        stop = self._grammar.header_end(data, start, searched) if command is not None else None
         if command is None or stop is None:
             self._pending = data[start:]
             self._searched = len(self._pending) if command is not None else 0
             return end
         head_end, body_start = stop
         head = data[start:head_end]
-        headers, receipt, length = self._headers(command, head)
+        headers, receipt, length = self._grammar.headers(command, head)
         if self._hot and command is SEND:
             self._remember(head, headers)
         self._open = _OpenFrame(command, headers, receipt, length)
         return self._continue_body(self._open, data, frames, body_start)
-
-    def _command(self, data: bytes, start: int) -> bytes | None:
-        """The command, None while its line is unfinished."""
-        if data[start] == _TLS_HANDSHAKE:
-            raise Fault("tls-on-stomp-port", "this looks like TLS, and this port speaks plain STOMP")
-        limit = self._limits.max_command
-        line_end = data.find(b"\n", start, start + limit + 2)
-        stop = line_end if line_end >= 0 else min(len(data), start + limit + 2)
-        if data.find(b"\0", start, stop) >= 0:
-            raise Fault("malformed-frame", "a NUL byte stands in the command line; no empty line followed it")
-        line = data[start:stop].removesuffix(b"\r")
-        if line_end < 0 and stop - start < limit + 2:
-            return None
-        if line_end < 0 or len(line) > limit:
-            if _HTTP.match(line):
-                raise _http()
-            raise Fault("too-large", f"the command line is longer than the {limit} bytes that are allowed")
-        command = self._commands.get(line)
-        if command is None:
-            if _HTTP.match(line):
-                raise _http()
-            raise Fault("unknown-command", f"the command {_quoted(line)} is unknown")
-        return command
-
-    def _header_end(self, data: bytes, start: int) -> tuple[int, int] | None:
-        """The end of the header block and the start of the body, None while it is unfinished."""
-        limit = self._limits.max_header_bytes
-        unsearched = max(start, start + self._searched - 2)  # an empty line may have begun
-        self._searched = 0
-        blank = _BLANK_LINE.search(data, unsearched, start + limit + 3)
-        stop = blank.start() if blank is not None else min(len(data), start + limit + 3)
-        if data.find(b"\0", unsearched, stop) >= 0:
-            raise Fault("malformed-frame", "a NUL byte stands in the headers; no empty line ended them")
-        if blank is None and stop - start < limit + 3:
-            return None
-        if blank is None or stop - start > limit:
-            raise Fault("too-large", f"the headers are longer than the {limit} bytes that are allowed: "
-                                     f"at least {stop - start} were sent")  # fmt: skip
-        return stop, blank.end()
-
-    def _headers(self, command: bytes, head: bytes) -> tuple[Headers, bytes | None, int | None]:
-        """Parse the lines after the command line: headers, raw receipt, content-length."""
-        version = "1.0" if command in NEVER_ESCAPED else self._version
-        try:
-            text = head.decode()
-        except UnicodeDecodeError as error:
-            wrong = head[: error.start].rpartition(b"\n")[2] + head[error.start :].partition(b"\n")[0]
-            detail = f"the header line {_quoted(wrong)} is not valid UTF-8: {error.reason}"
-            raise Fault("not-utf8", detail) from None
-        lines = text.split("\n")
-        if "\r" in text:
-            lines = _without_cr(lines, version)
-        del lines[0]  # the command
-        self._check_lines(head, lines)
-        found: dict[str, str] = {}
-        receipt: str | None = None
-        escapes = "\\" in text
-        for line in lines:
-            name, colon, value = line.partition(":")
-            if not colon or not name:
-                raise Fault("malformed-frame", f"the header line {line[:80]!r} is not of the form name:value")
-            if name == "receipt" and receipt is None:
-                receipt = value
-            if escapes:
-                name, value = unescape(name, version, line), unescape(value, version, line)
-            if name not in found:
-                found[name] = value
-        if self._trims(command, found):
-            found = {name: value.strip(_BLANKS) for name, value in found.items()}
-        encoded = None if receipt is None else receipt.encode()
-        length = self._content_length(found.get("content-length"), command, encoded)
-        headers = Headers(found)
-        headers.pop("receipt", None)
-        headers.pop("content-length", None)
-        return headers, encoded, length
-
-    def _trims(self, command: bytes, found: dict[str, str]) -> bool:
-        """Return whether blanks around values count as none: in 1.0, whose text writes its examples so. The
-        blanks of a receipt come back as they were."""
-        if command is CONNECT:
-            return "accept-version" not in found
-        return self._version == "1.0" and command not in NEVER_ESCAPED
-
-    def _check_lines(self, head: bytes, lines: list[str]) -> None:
-        limits = self._limits
-        count, most = len(lines), limits.max_headers
-        if count > most:
-            raise Fault("too-many-headers", f"the frame has {count} headers, allowed are {most}")
-        if len(head) > limits.max_header_line:
-            longest, most = max(map(len, head.split(b"\n")[1:]), default=0), limits.max_header_line
-            if longest > most:
-                raise Fault("too-large", f"a header line has {longest} bytes, allowed are {most}")
-
-    def _content_length(self, value: str | None, command: bytes, receipt: bytes | None) -> int | None:
-        if value is None:
-            return None
-        value = value.strip(_BLANKS)  # as peers do in each version
-        if not (value.isascii() and value.isdigit()):
-            detail = f"the content-length {value[:40]!r} is not a number of bytes"
-            raise Fault("bad-content-length", detail, receipt)
-        if len(value) > _LONGEST_NUMBER:
-            raise Fault("too-large", f"the content-length has {len(value)} digits", receipt)
-        length = int(value)
-        self._check_size(command, length, f"{length} bytes", receipt)
-        return length
-
-    def _check_size(self, command: bytes, size: int, seen: str, receipt: bytes | None) -> None:
-        if command not in WITH_BODY:
-            if size > _STRAY_EOLS:
-                raise _no_body(command)
-        elif size > self._limits.max_body:
-            raise Fault("too-large", f"the body has {seen}, allowed are {self._limits.max_body}", receipt)
 
     def _continue_body(
         self, frame: _OpenFrame, data: bytes, frames: list[Frame | AckRun | Malformed], start: int = 0
@@ -592,7 +461,7 @@ class Parser:
             whole = data[start:stop]
         if whole and frame.command not in WITH_BODY:
             if whole.strip(b"\r\n"):
-                raise _no_body(frame.command)
+                raise without_body(frame.command)
             whole = b""
         frames.append(Frame(frame.command, frame.headers, frame.receipt, whole))
         stop += 1
@@ -603,7 +472,7 @@ class Parser:
         if frame.length is None:
             stop = data.find(b"\0", start)
             size = frame.body.tell() + (stop if stop >= 0 else len(data)) - start
-            self._check_size(frame.command, size, f"at least {size} bytes", frame.receipt)
+            self._grammar.check_size(frame.command, size, f"at least {size} bytes", frame.receipt)
             return stop if stop >= 0 else None
         stop = start + frame.length - frame.body.tell()
         if stop >= len(data):
@@ -625,26 +494,3 @@ def _cut(head: bytes, name: bytes) -> tuple[bytes | None, bytes]:
     if line_end < 0:
         return head[value:], head[:at]
     return head[value:line_end], head[:at] + head[line_end:]
-
-
-def _without_cr(lines: list[str], version: str) -> list[str]:
-    """Take the CR of CRLF off; elsewhere it is data for 1.0 and 1.1 and illegal in 1.2."""
-    if version == "1.2" or lines[0].endswith("\r"):
-        lines = [line.removesuffix("\r") for line in lines]
-    if version == "1.2":
-        for line in lines:
-            if "\r" in line:
-                raise Fault("malformed-frame", f"the header line {line[:80]!r} has a carriage return inside")
-    return lines
-
-
-def _quoted(line: bytes) -> str:
-    return repr(line[:80])[1:]
-
-
-def _no_body(command: bytes) -> Fault:
-    return Fault("malformed-frame", f"a {command.decode()} frame must not have a body")
-
-
-def _http() -> Fault:
-    return Fault("http-on-stomp-port", "this is an HTTP request, and this port speaks STOMP")
