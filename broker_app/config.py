@@ -25,7 +25,6 @@ from broker_app.base import (
     cluster_addresses,
     durations,
     mail_server,
-    removed_settings,
     roles,
     transport_connectors,
     units,
@@ -692,8 +691,7 @@ def words(folder: Path) -> "zero.SettingReaders":
         for name, setting in table.items()
         if setting.rule.secret
     }
-    removed = {name: removed_settings.sentence(name) for name in removed_settings.REMOVED_SETTINGS}
-    refused = {**secrets, **removed, "config_file": "a file does not name itself; @include takes in others"}
+    refused = {**secrets, "config_file": "a file does not name itself; @include takes in others"}
     return zero.SettingReaders({name: partial(_of_json, table[name], folder) for name in table}, refused)
 
 
@@ -772,8 +770,6 @@ def unknown_option(arguments: Sequence[str], others: Collection[str]) -> str:
     known = {*(setting.option for setting in settings()), *others}
     strange = (word.partition("=")[0] for word in left if word.startswith("--"))
     found = next((word for word in strange if word not in known), "")
-    if removed := removed_settings.sentence(found.removeprefix("--").replace("-", "_")):
-        return f"{found} {removed}"
     return f"there is no option {found}{suggestion(found, sorted(known))}" if found else ""
 
 
@@ -891,11 +887,7 @@ def _unknown(given: Mapping[str, str]) -> list[str]:
     known = {setting.variable for setting in settings()} | CLIENT_VARIABLES
     known |= {setting.variable + "_FILE" for setting in settings() if setting.rule.secret}
     strange = sorted(name for name in given if name.startswith(PREFIX) and name not in known)
-    return [f"{name} {_no_setting(name.removeprefix(PREFIX).lower(), name, known)}" for name in strange]
-
-
-def _no_setting(name: str, word: str, known: Collection[str]) -> str:
-    return removed_settings.sentence(name) or f"is no setting of MOM{suggestion(word, sorted(known))}"
+    return [f"{name} is no setting of MOM{suggestion(name, sorted(known))}" for name in strange]
 
 
 def _type_name(row: "Field[Any]") -> str:

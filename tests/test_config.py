@@ -7,7 +7,6 @@ import pytest
 
 from broker_app import config
 from broker_app.base import mail_server, roles, units
-from broker_app.base.removed_settings import REMOVED_SETTINGS
 from broker_app.base.setting_groups import TITLES
 from broker_app.base.shipped_files import REFLEX_FILES
 
@@ -43,19 +42,6 @@ def test_variables_are_read_by_type() -> None:
 def test_an_unknown_variable_is_refused_with_a_suggestion() -> None:
     assert refusal(MOM_PROT="1") == "MOM_PROT is no setting of MOM; did you mean MOM_PORT?"
     assert refusal(MOM_QQQQQQ="1") == "MOM_QQQQQQ is no setting of MOM"
-
-
-def test_a_setting_of_a_former_version_is_refused_with_what_replaces_it(tmp_path: Path) -> None:
-    detail = "is no longer a setting: it is a share of memory_bytes now; set that"
-    file = tmp_path / "zero.config"
-    file.write_text('/config/mom/outbox_bytes = "1MiB"\n')
-    assert refusal(MOM_OUTBOX_BYTES="1MiB") == f"MOM_OUTBOX_BYTES {detail}"
-    assert f"/config/mom/outbox_bytes: {detail}" in refusal(MOM_CONFIG_FILE=str(file))
-    assert config.unknown_option(["--outbox-bytes", "1"], ()) == f"--outbox-bytes {detail}"
-
-
-def test_no_setting_is_among_those_of_former_versions() -> None:
-    assert not {one.name for one in config.settings()} & REMOVED_SETTINGS.keys()
 
 
 @pytest.mark.parametrize(

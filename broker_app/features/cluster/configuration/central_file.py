@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from broker_app import config
-from broker_app.base import removed_settings, transport_connectors
+from broker_app.base import transport_connectors
 from broker_app.base.suggestions import suggestion
 from broker_app.config import CentralValue, ConfigError
 from broker_app.features.cluster.configuration import activemq_names, imq_names, properties
@@ -107,8 +107,6 @@ def _check_setting(name: str) -> None:
     allowed = (numbers - _OWN_NUMBERS) | _TEXTS
     if name in allowed:
         return
-    if removed := removed_settings.sentence(name):
-        raise ValueError(f"{name} {removed}")
     if name not in settings_here:
         known = [
             *sorted(allowed),
