@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from broker_app.net.rest import RestLimits
+from broker_app.net.stomp.header_names import OF_MESSAGE
 from tests.rest.conftest import MakeRest, Rest
 
 
@@ -145,6 +146,12 @@ async def test_reserved_and_bad_names_are_refused(rest: Rest) -> None:
     assert (await rest.alice.post("/queues/%ff/messages", content=b"x")).status_code == 400
     assert (await rest.alice.post("/queues/messages", content=b"x")).status_code == 400
     assert (await rest.alice.post("/topics/a.*/messages", content=b"x")).status_code == 400
+
+
+@pytest.mark.parametrize("name", sorted(OF_MESSAGE))
+async def test_no_request_sets_a_header_that_the_broker_writes(rest: Rest, name: str) -> None:
+    reply = await rest.alice.post("/queues/a/messages", content=b"x", headers={f"mom-header-{name}": "1"})
+    assert (reply.status_code, f"{name} is reserved" in reply.json()["detail"]) == (400, True)
 
 
 async def test_a_request_without_credentials_is_refused(rest: Rest) -> None:

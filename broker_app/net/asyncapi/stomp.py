@@ -19,6 +19,7 @@ from broker_app.net.problems import MEDIA_TYPE
 from broker_app.net.rest.openapi.schemas import SELECTOR_TEXT, TEXT, Json, object_of, ref
 from broker_app.net.server.subprotocols import STOMP
 from broker_app.net.stomp import bridge_flows, browsers, rendering, scheduling_headers
+from broker_app.net.stomp.header_names import OF_MESSAGE
 from broker_app.net.stomp.login import registrations
 from broker_app.net.stomp.login.handshake import ENHANCED_CLUSTER
 from mom_client.stomp import frame
@@ -135,17 +136,17 @@ _CONNECTED: Final[Json] = {
     registrations.CALLBACKS: _BOOLEAN,
     registrations.WEBSOCKET: TEXT,
 }
-_MESSAGE: Final[Json] = {
-    "message-id": TEXT,
-    "destination": {**TEXT, "not": {"const": rendering.REFUSED_DESTINATION}},
+#: headers of the broker that are more than texts
+_FORMS: Final[Json] = {
     "redelivered": _BOOLEAN,
     "attempt": {"type": "string", "pattern": "^[1-9][0-9]*$"},
-    "timestamp": {**_WHOLE, "description": "ms since 1970"},
+    "timestamp": _WHOLE,
+    "seq": _WHOLE,
+}
+_MESSAGE: Final[Json] = {
+    **{name: {**_FORMS.get(name, TEXT), "description": about} for name, about in OF_MESSAGE.items()},
+    "destination": {**TEXT, "not": {"const": rendering.REFUSED_DESTINATION}},
     "content-length": _WHOLE,
-    "subscription": TEXT,
-    "ack": {**TEXT, "description": "of 1.2: names it in ACK and NACK"},
-    "seq": {**_WHOLE, "description": "of a history: where to continue it"},
-    "mom-broker": {**TEXT, "description": "to a browser: the other broker of the cluster that owns it"},
     **_OF_MESSAGE,
     **dict.fromkeys(dead_letter_headers.FACTS, TEXT),
     "parts": {**TEXT, "description": "from a site: the lengths of its parts, with commas"},

@@ -8,6 +8,7 @@ table.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from broker_app.base.refused import Refused
@@ -15,6 +16,21 @@ from broker_app.core.destination import Destination
 
 DONE, ALIAS, HINT, REFUSED = ("done", "alias", "hint", "refused")
 SEND, SUBSCRIBE, ACK, NACK = FRAMES = "SEND", "SUBSCRIBE", "ACK", "NACK"
+
+
+#: headers that the broker itself writes into a MESSAGE, and what each is: no client sets them
+OF_MESSAGE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "message-id": "",
+        "subscription": "",
+        "ack": "of 1.2: names it in ACK and NACK",
+        "redelivered": "",
+        "attempt": "the number of this delivery, of a repeated one",
+        "timestamp": "ms since 1970",
+        "seq": "of a history: where to continue it",
+        "mom-broker": "to a browser: the other broker of the cluster that owns it",
+    }
+)
 
 
 class HeaderName(NamedTuple):

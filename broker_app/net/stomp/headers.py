@@ -24,15 +24,10 @@ from mom_client.stomp.encode import encode_headers
 #: headers of a SEND that are not stored with the message
 NOT_CARRIED = frozenset(
     (
-        *("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp"),
-        *(
-            "attempt",
-            "seq",
-            "origin-topic",
-            "mom-flow",
-            *dead_letter_headers.FACTS,
-            *scheduling_headers.DELAYS,
-        ),
+        *("destination", "transaction", "origin-topic", "mom-flow"),
+        *header_names.OF_MESSAGE,
+        *dead_letter_headers.FACTS,
+        *scheduling_headers.DELAYS,
     )
 )
 _TTL_MS = header_names.aliases(SEND, "ttl-s")

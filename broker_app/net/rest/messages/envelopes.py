@@ -45,9 +45,9 @@ _REFUSED = tuple(
 )
 #: application headers of these names would be taken for something else
 _RESERVED = frozenset((
-    "ack", "attempt", "content-length", "content-type", "correlation-id", "destination", "expiration",
-    "expires", "message-id", "persistent", "priority", "receipt", "redelivered", "reply-to", "subscription",
-    "timestamp", "transaction", "ttl-s", "type", "x-message-ttl",
+    "content-length", "content-type", "correlation-id", "destination", "expiration", "expires", "persistent",
+    "priority", "receipt", "reply-to", "transaction", "ttl-s", "type", "x-message-ttl",
+    *header_names.OF_MESSAGE,
     *scheduling_headers.NAMES,
     *_REFUSED,
 ))  # fmt: skip
