@@ -56,9 +56,9 @@ def main() -> None:
     counter = InstructionCounter()
 
     def report(*_: object) -> None:
-        found = [[code.co_qualname, *count] for code, count in counter.counts.items()]
+        found, counter.counts = counter.counts, {}  # collecting garbage may call more functions meanwhile
         part = output.with_suffix(".part")
-        part.write_text(json.dumps(found))
+        part.write_text(json.dumps([[code.co_qualname, *count] for code, count in found.items()]))
         part.rename(output)
         counter.begin()  # without what was done here
 
