@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.in_thread import LARGE_BYTES
 from broker_app.base.internal_errors import internal_errors
 from broker_app.core.commands import StoreSpace
 from broker_app.core.limits import Limits
@@ -234,3 +235,19 @@ async def test_a_client_that_leaves_before_it_is_accepted_is_no_error_of_the_nod
         with pytest.raises(type(error)):
             await running.node.serve_websocket({"subprotocols": []}, receive, send, None)
         assert internal_errors.of("a WebSocket") - before == noted
+
+
+@pytest.mark.parametrize("as_text", [True, False], ids=["text", "binary"])
+async def test_a_large_message_is_one_of_the_web_socket_too(broker: SmallBroker, as_text: bool) -> None:
+    client = Conversation(broker)
+    await client.event()
+    client.send(CONNECT.decode() if as_text else CONNECT)
+    await client.data()
+    large = b"x" * (LARGE_BYTES + 1)
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
+    for body in (large, b"small"):
+        client.send(b"SEND\ndestination:/queue/a\n\n%b\0" % body)
+        event = await client.event()
+        data = event["text"].encode() if as_text else event["bytes"]
+        assert data.startswith(b"MESSAGE\n") and data.endswith(b"\n\n%b\0\n" % body)
+    await client.leave()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from broker_app.base.in_thread import LARGE_BYTES
 from broker_app.core.message import Envelope, Message
 from broker_app.core.policy import DestinationPolicy
 from broker_app.net.stomp.rendering import Renderer
@@ -44,3 +47,21 @@ def test_a_message_of_the_history_of_a_topic_has_the_position_to_continue_from()
     (frame,) = renderer.deliveries([(subscription, tag, first)])
     assert headers(frame)["seq"] == str(first.position)
     assert headers(frame)["attempt"] == "1"
+
+
+@pytest.mark.parametrize(
+    "given", [message(), message(attempts=2), message(id=b"")], ids=["own id", "again", "first"]
+)
+def test_a_large_body_is_a_part_of_its_own_which_is_not_copied(given: Message) -> None:
+    stage = Stage()
+    subscription = stage.client().subscribe("/queue/q")
+    renderer = Renderer("1.2", stage.broker.turn.ids)
+    (small,) = renderer.deliveries([(subscription, 1, given)])
+    large = bytes(LARGE_BYTES + 1)
+    given.body = large
+    head, body, end = renderer.deliveries([(subscription, 1, given)])
+    assert body is large and end == b"\0\n"
+    assert (
+        head
+        == small.replace(b"content-length:4\n", b"content-length:%d\n" % len(large))[: -len(b"body" + end)]
+    )

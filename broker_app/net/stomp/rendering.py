@@ -7,6 +7,7 @@ do, since some clients require it.
 
 from __future__ import annotations
 
+from broker_app.base.in_thread import LARGE_BYTES
 from broker_app.base.refused import Refused
 from broker_app.base.system_topics import REFUSED_SUBSCRIPTION
 from broker_app.core.commands import AUTO
@@ -21,6 +22,7 @@ from mom_client.stomp.frame import ERROR, MESSAGE
 _VERSION_NUMBER = {"1.0": 0, "1.1": 1, "1.2": 2}
 #: an implicit subscription of clients with `mom-soft-errors`
 REFUSED_DESTINATION = f"/user/{REFUSED_SUBSCRIPTION}"
+_END = b"\0\n"
 #: the lines of a first delivery
 _FIRST = b"redelivered:false\nattempt:1\n"
 #: members of a problem that clients of other makes read as headers
@@ -41,8 +43,8 @@ class Renderer:
         self._ids = ids
 
     def deliveries(self, deliveries: list[Delivery]) -> list[bytes]:
-        """One MESSAGE frame for each delivery."""
-        frames = []
+        """One MESSAGE frame for each delivery; one with a large body in three parts, as it is not copied."""
+        frames: list[bytes] = []
         ids, with_ack, number = self._ids, self._with_ack, self._number
         for subscription, tag, message in deliveries:
             envelope = message.envelope
@@ -51,9 +53,11 @@ class Renderer:
             if envelope.tail_key != key:
                 self._make_tail(message, key)
             body = message.body
-            if message.attempts or message.explicit_id:
+            size = len(body)
+            if message.attempts or message.explicit_id or size > LARGE_BYTES:
                 ack = b"\nack:%d" % tag if tag and with_ack else b""
-                frames.append(self._unusual(subscription, ack, message))
+                head = self._head(subscription, ack, message)
+                frames += (head, body, _END) if size > LARGE_BYTES else (head + body + _END,)
             elif tag and with_ack:
                 frames.append(
                     b"%b%b%012x\nack:%d%b%d\n\n%b\0\n"
@@ -63,7 +67,7 @@ class Renderer:
                         message.position,
                         tag,
                         envelope.tail,
-                        len(body),
+                        size,
                         body,
                     )
                 )
@@ -75,7 +79,7 @@ class Renderer:
                         ids.prefix(time_ms),
                         message.position,
                         envelope.tail,
-                        len(body),
+                        size,
                         body,
                     )
                 )
@@ -84,9 +88,9 @@ class Renderer:
     def browsed(self, subscription: Subscription, message: Message) -> bytes:
         """MESSAGE of a browser. One that asked to acknowledge gets an `ack` that settles nothing."""
         if subscription.ack == AUTO or not self._with_ack:
-            return self.deliveries([(subscription, 0, message)])[0]
+            return b"".join(self.deliveries([(subscription, 0, message)]))
         ack = b"\nack:%b%b" % (BROWSED.encode(), self._ids.of(message))
-        return self._unusual(subscription, ack, message)
+        return self._head(subscription, ack, message) + message.body + _END
 
     def _make_head(self, subscription: Subscription) -> bytes:
         known = subscription.id and subscription.id not in self.nameless
@@ -116,8 +120,8 @@ class Renderer:
             message.time_ms,
         )
 
-    def _unusual(self, subscription: Subscription, ack: bytes, message: Message) -> bytes:
-        """A redelivered message, one with an id of its own, or one with an `ack` line that has no tag."""
+    def _head(self, subscription: Subscription, ack: bytes, message: Message) -> bytes:
+        """MESSAGE up to its body, of any message and `ack` line."""
         queue = subscription.queue
         is_replayed = queue.in_order and not queue.durable and message.position < UNRECORDED
         if message.attempts or is_replayed:
@@ -129,13 +133,12 @@ class Renderer:
             tail = self._tail(message, lines)
         else:
             tail = self._tail_of(message)
-        return b"%b%b%b%b%d\n\n%b\0\n" % (
+        return b"%b%b%b%b%d\n\n" % (
             subscription.head or self._make_head(subscription),
             self._ids.of(message),
             ack,
             tail,
             len(message.body),
-            message.body,
         )
 
     def error(

@@ -354,16 +354,21 @@ class StompSession:
                 if last is not None:
                     receipts.append(last)
             parts = rendering.receipts(receipts)
+        frames = len(parts) + len(deliveries)
         if deliveries:
             peer.deliveries = []
             parts += conversation.renderer.deliveries(deliveries)
             if tags.by_message:
                 tags.remember(deliveries)
         if parts:
-            conversation.frames_out += len(parts)
-            data = b"".join(parts)
-            conversation.write(data)
-            if deliveries and len(data) > LARGE_BODY:
+            conversation.frames_out += frames
+            if len(parts) > frames:  # large bodies are among them
+                for part in parts:
+                    conversation.write(part)
+            else:
+                data = b"".join(parts)
+                conversation.write(data)
+            if deliveries and (len(parts) > frames or len(data) > LARGE_BODY):
                 conversation.sessions.engine.broker.unsettled.release_bodies(deliveries)
         if peer.refusals:
             refusals, peer.refusals = peer.refusals, []

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any
 
 from broker_app.base.deadline import Deadline
+from broker_app.base.in_thread import in_thread_if_large
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.session import StompSession
@@ -110,11 +112,11 @@ class WebSocketConnection:
         loop = asyncio.get_running_loop()
         while True:
             while self._outbox:
-                data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
-                congested = self._outbox_bytes > self._high_water
-                self._outbox, self._outbox_bytes = [], 0
+                make = partial(self._message, self._outbox)
+                size, self._outbox, self._outbox_bytes = self._outbox_bytes, [], 0
+                congested = size > self._high_water
                 try:
-                    await self._send(self._message(data))
+                    await self._send(await in_thread_if_large(size, make))
                 except OSError:
                     return  # the client has disconnected; the reader is notified as well
                 if congested and self._outbox_bytes <= self._high_water:
@@ -125,8 +127,9 @@ class WebSocketConnection:
             await self._wake
         await self._send({"type": "websocket.close", "code": NORMAL})
 
-    def _message(self, data: bytes) -> Event:
+    def _message(self, parts: list[bytes]) -> Event:
         """Return a message of the type (text or binary) in which the client sent CONNECT."""
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
         if not self._text:
             return {"type": "websocket.send", "bytes": data}
         try:
