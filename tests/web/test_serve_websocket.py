@@ -36,6 +36,7 @@ class Site:
         self.taking = asyncio.Event()
         self.taking.set()
         self.hung_up: Any = None
+        self.send: Any = None
         self.in_text: list[bool] = []
         self.arrived = asyncio.Event()
         self.ended = asyncio.Event()
@@ -45,7 +46,7 @@ class Site:
         await send({"type": "websocket.accept"})
         if self.trusts:
             scope["mom.authenticated"]()
-        self.hung_up = scope["mom.hung_up"]
+        self.hung_up, self.send = scope["mom.hung_up"], send
         while (event := await receive())["type"] == "websocket.receive":
             self.in_text.append(event.get("mom.text", "text" in event))
             self.received += event["bytes"] if event.get("bytes") is not None else event["text"].encode()
@@ -211,6 +212,29 @@ async def test_the_application_receives_whether_a_message_was_text(site: tuple[S
     await site[1].send(frame(b"b"))
     await site[0].wait_for(2)
     assert site[0].in_text == [True, False]
+
+
+@pytest.mark.parametrize(("kind", "opcode"), [("bytes", Opcode.BINARY), ("text", Opcode.TEXT)])
+async def test_a_large_message_is_sent_in_fragments(
+    site: tuple[Site, Client], kind: str, opcode: Opcode
+) -> None:
+    await site[1].send(frame(b"a"))
+    await site[0].wait_for(1)
+    large = b"x" * (5 * 512 * 1024)
+    content = large if kind == "bytes" else large.decode()
+    sending = asyncio.ensure_future(site[0].send({"type": "websocket.send", kind: content}))
+    heads, received = list[int](), b""
+    async with asyncio.timeout(patient(10)):
+        while not heads or not heads[-1] & 0x80:
+            head, size = await site[1].reader.readexactly(2)
+            if size > 125:
+                size = int.from_bytes(await site[1].reader.readexactly(2 if size == 126 else 8))
+            heads.append(head)
+            assert size <= 1024 * 1024
+            received += await site[1].reader.readexactly(size)
+        await sending
+    assert received == large
+    assert heads == [opcode, Opcode.CONT, Opcode.CONT, 0x80 | Opcode.CONT]
 
 
 @pytest.mark.parametrize(

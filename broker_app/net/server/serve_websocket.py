@@ -46,6 +46,7 @@ _MASKED = 0x80
 _LENGTH_16, _SHORT_HEAD = _MASKED | 126, 4
 #: characters of a fragment; a shorter message is sent as one frame
 _FRAGMENT = 1024 * 1024
+_SendFrame = Callable[..., None]
 _NO_UTF8 = CloseCode.INVALID_DATA, "text is not UTF-8; send binary messages"
 #: the longest message of a client that has not logged in: its CONNECT, and as much again that waits for it
 UNAUTHENTICATED_LIMIT = 2 * LONGEST_CONNECT
@@ -99,26 +100,30 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         self.conn.max_message_size = self.config.ws_max_size
 
     async def send(self, message: Any) -> None:
-        text, fragments = message.get("text"), message.get("mom.fragments")
+        text, data, fragments = message.get("text"), message.get("bytes"), message.get("mom.fragments")
+        begin: _SendFrame = self.conn.send_text
         if text is not None and len(text) > _FRAGMENT and self.handshake_complete:
             fragments = (text[at : at + _FRAGMENT].encode() for at in range(0, len(text), _FRAGMENT))
+        elif data is not None and len(data) > _FRAGMENT and self.handshake_complete:
+            fragments = (data[at : at + _FRAGMENT] for at in range(0, len(data), _FRAGMENT))
+            begin = self.conn.send_binary
         if fragments is not None:
-            await self._send_fragments(fragments)
+            await self._send_fragments(begin, fragments)
             return
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or the library logs an error: the client was answered
 
-    async def _send_fragments(self, fragments: Iterable[bytes]) -> None:
-        """Send a large message in fragments of text: it is never in memory as a whole, and the loop goes on
-        in between. The last fragment is empty."""
-        send: Callable[..., None] = self.conn.send_text
+    async def _send_fragments(self, begin: _SendFrame, fragments: Iterable[bytes]) -> None:
+        """Send a large message in fragments, of which `begin` sends the first: no frame of it is in memory as
+        a whole, and the loop goes on in between. The last fragment is empty."""
+        send = begin
         for fragment in fragments:
             await self._send_fragment(send, fragment, final=False)
             send = self.conn.send_continuation
         await self._send_fragment(send, b"", final=True)
 
-    async def _send_fragment(self, send: Callable[..., None], fragment: bytes, *, final: bool) -> None:
+    async def _send_fragment(self, send: _SendFrame, fragment: bytes, *, final: bool) -> None:
         await self.writable.wait()
         if self.close_sent or self.transport.is_closing():
             raise ClientDisconnected
