@@ -3,9 +3,10 @@ browser complains of, no scrolling sideways, nothing that moves while it loads.
 
 Contrast takes axe longest, so each page shows one theme, every other page the other one, and those change
 places from commit to commit; a look of text that an earlier page had is not checked again. In the same way a
-page loads either at the width of a desktop or at that of a phone, and then has the other. With EVERY_LOOK=1,
-as in `make soak`, each page shows both themes and loads at both widths, all its text is checked, also on a
-phone; with PICTURES=FOLDER pictures are made.
+page loads either at the width of a desktop or at that of a phone, and then has the other, at which the next
+page loads: each other width has all of a page computed and drawn again. With EVERY_LOOK=1, as in `make soak`,
+each page shows both themes and loads at both widths, all its text is checked, also on a phone; with
+PICTURES=FOLDER pictures are made.
 
 Which pages there are, the console's own addresses say; what each needs to have something to show stands in
 QUERIES, and what is no page in NO_PAGES. A new page comes by itself.
@@ -14,7 +15,6 @@ QUERIES, and what is no page in NO_PAGES. A new page comes by itself.
 from __future__ import annotations
 
 import os
-import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ from urllib.parse import quote
 import pytest
 from _pytest.mark import ParameterSet
 from django.urls import reverse
-from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState, ViewportSize, expect
 
 from broker_app.web.console.queues.destination import QueuePage, TopicPage
 from broker_app.web.console.urls import urlpatterns
@@ -104,7 +104,9 @@ WALKS = 2
 EVERY_LOOK = bool(os.environ.get("EVERY_LOOK"))
 #: where pictures go; relative to the checkout
 PICTURES = os.environ.get("PICTURES")
+#: at which pages load; they change places from commit to commit, but not together with the themes
 WIDTHS_OF_LOADING = (PHONE, DESKTOP)
+FIRST_WIDTH = FIRST_SEED // len(THEMES)
 #: files to download, and what leads to a page that is visited
 NO_PAGES = {"audit-export", "definitions-file", "reconciliation-report", "reflex-test"}
 
@@ -121,13 +123,16 @@ def places() -> Iterator[str]:
 
 def in_walks(found: Iterator[str]) -> list[ParameterSet]:
     """The pages shared out to walks, each of which one process makes with a broker of its own, with the theme
-    that the walk shows."""
+    that the walk shows and the width at which it loads the page."""
     walks = [
         (pytest.mark.xdist_group(f"every-page-{walk}"), THEMES[(FIRST_SEED + walk) % len(THEMES)])
         for walk in range(WALKS)
     ]
-    shared_out = ((place, *walks[number % WALKS]) for number, place in enumerate(found))
-    return [pytest.param(place, theme, id=place, marks=walk) for place, walk, theme in shared_out]
+    shared_out = ((place, *walks[number % WALKS], number // WALKS) for number, place in enumerate(found))
+    return [
+        pytest.param(place, theme, WIDTHS_OF_LOADING[(FIRST_WIDTH + step) % 2], id=place, marks=walk)
+        for place, walk, theme, step in shared_out
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -231,51 +236,60 @@ def contrasts() -> dict[Theme, Contrasts]:
     return {theme: Contrasts() for theme in THEMES}
 
 
-@pytest.mark.parametrize(("place", "theme"), in_walks(places()))
+@pytest.mark.parametrize(("place", "theme", "width"), in_walks(places()))
 def test_it_is_accessible_and_fits(
     window: tuple[Page, list[str]],
     resources: dict[str, str],
     contrasts: dict[Theme, Contrasts],
     place: str,
     theme: Theme,
+    width: ViewportSize,
 ) -> None:
     page, complaints = window
     complaints.clear()
-    (other,) = {*THEMES} - {theme}
     page.emulate_media(color_scheme=theme)
     missing = place == "/console/no-such-page"
-    for width in WIDTHS_OF_LOADING if EVERY_LOOK else random.sample(WIDTHS_OF_LOADING, 1):
-        page.set_viewport_size(width)
+    for width_of_loading in WIDTHS_OF_LOADING if EVERY_LOOK else [width]:
+        page.set_viewport_size(width_of_loading)
         reply = page.goto(place.format(**resources))
         assert reply is not None and reply.status == (404 if missing else 200)
         settle(page)
         assert_nothing_moved(page)
-    page.set_viewport_size(DESKTOP)
-
     whole = place == "/console/"
-    within = "" if whole else OUTSIDE_THE_FRAME
     if EVERY_LOOK:
-        assert_no_violations(page, within=within)
+        check_every_look(page, place, theme, whole)
     else:
-        contrasts[theme].check(page, whole)
+        for at in (width, *(other for other in WIDTHS_OF_LOADING if other != width)):
+            page.set_viewport_size(at)
+            if at == DESKTOP:
+                contrasts[theme].check(page, whole)
+            else:
+                assert_no_violations(page, *WIDTHS, within="" if whole else OUTSIDE_THE_FRAME)
+            assert_fits(page)
+            take_picture(page, place, theme if at == DESKTOP else f"phone.{theme}")
+    assert complaints == [] or (missing and all("404" in complaint for complaint in complaints))
+
+
+def check_every_look(page: Page, place: str, theme: Theme, whole: bool) -> None:
+    """Fails if a page breaks a rule in either theme or at either width; `theme` is the one that it shows."""
+    (other,) = {*THEMES} - {theme}
+    within = "" if whole else OUTSIDE_THE_FRAME
+    page.set_viewport_size(DESKTOP)
+    assert_no_violations(page, within=within)
     assert_fits(page)
     take_picture(page, place, theme)
-    if EVERY_LOOK:
-        page.emulate_media(color_scheme=other)
-        assert_no_violations(page, *COLOURS)
-        assert_fits(page)
-        take_picture(page, place, other)
-    if EVERY_LOOK:
-        mark_visible(page)
+    page.emulate_media(color_scheme=other)
+    assert_no_violations(page, *COLOURS)
+    assert_fits(page)
+    take_picture(page, place, other)
+    mark_visible(page)
     page.set_viewport_size(PHONE)
     assert_no_violations(page, *WIDTHS, within=within)
     assert_fits(page)
-    take_picture(page, place, f"phone.{other if EVERY_LOOK else theme}")
-    if EVERY_LOOK:
-        assert_new_colours(page)
-        page.emulate_media(color_scheme=theme)
-        assert_new_colours(page)
-    assert complaints == [] or (missing and all("404" in complaint for complaint in complaints))
+    take_picture(page, place, f"phone.{other}")
+    assert_new_colours(page)
+    page.emulate_media(color_scheme=theme)
+    assert_new_colours(page)
 
 
 def take_picture(page: Page, place: str, look: str) -> None:
