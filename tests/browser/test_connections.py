@@ -29,6 +29,8 @@ def test_a_client_is_found_and_closed_with_a_reason_that_it_receives(
         dialog.get_by_role("button", name="Close").click()
         assert b"the till is replaced tonight" in until(client, b"ERROR")
     # Events are kept after the client has disconnected.
+    expect(page.get_by_role("heading", level=1)).to_have_text("till-7")
+    expect(page.locator(".facts div", has_text="in/s").locator("dd")).to_have_text("\N{EN DASH}")
     expect(page.locator(".standing")).to_contain_text("disconnected")
     expect(page.locator(".timeline li").first).to_contain_text("disconnected: the till is replaced tonight")
     expect(page.locator(".timeline")).to_contain_text(f"by {broker.user}")

@@ -42,6 +42,13 @@ export class ConnectionPage extends Island {
     if (changed.get("connection") !== undefined) this.#polling.restart();
   }
 
+  /** The page was made before the client was known by more than its id. */
+  protected override updated(): void {
+    const { answer } = this.#polling;
+    const heading = document.querySelector("main h1");
+    if (answer !== undefined && heading !== null) heading.textContent = nameOf(answer.connection);
+  }
+
   async #read(): Promise<Answer> {
     const path = `connections/${encodeURIComponent(this.connection)}`;
     const [connection, events] = await Promise.all([read<Answer["connection"]>(path), read<{ items: ClientEvent[]; approx_total: number }>(`${path}/events`)]);
@@ -88,15 +95,16 @@ export class ConnectionPage extends Island {
   }
 
   #facts(connection: Connection): [string, string][] {
+    const now = (figure: string) => (connection.closed_at === null ? figure : NONE);
     return [
-      [gettext("in/s"), rate(connection.in_rate)],
-      [gettext("out/s"), rate(connection.out_rate)],
-      [gettext("unsettled"), count(connection.unsettled)],
-      [gettext("subscriptions"), count(connection.subscriptions)],
-      [gettext("transactions"), count(connection.transactions)],
+      [gettext("in/s"), now(rate(connection.in_rate))],
+      [gettext("out/s"), now(rate(connection.out_rate))],
+      [gettext("unsettled"), now(count(connection.unsettled))],
+      [gettext("subscriptions"), now(count(connection.subscriptions))],
+      [gettext("transactions"), now(count(connection.transactions))],
       [gettext("received"), bytes(connection.bytes_in)],
       [gettext("sent"), bytes(connection.bytes_out)],
-      [gettext("last received"), connection.closed_at === null ? duration(connection.idle_s) : NONE],
+      [gettext("last received"), now(duration(connection.idle_s))],
     ];
   }
 
