@@ -44,7 +44,7 @@ def test_a_limit_is_previewed_saved_and_reverted(page: Page, broker: BrokerProce
     send(broker, "limited")
     page.goto("/console/queues/one?name=limited")
     page.get_by_role("link", name="Settings", exact=True).last.click()
-    page.get_by_label("max messages", exact=True).fill("5")
+    page.get_by_label("Most messages", exact=True).fill("5")
     page.get_by_role("button", name="Preview changes").click()
     expect(page.get_by_role("status", name="Impact")).to_contain_text("max_messages")
     expect(page.locator(".preview ins")).to_have_text("5")
