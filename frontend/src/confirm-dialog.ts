@@ -5,11 +5,11 @@ import { gettext } from "./gettext.ts";
 
 export interface Question {
   /** Verb, object and count: "Purge orders.new, 418 messages". */
-  title: string;
+  title: string | (() => string);
   /** The effect, in one sentence. */
   effect: string;
-  /** The label of the button: "Purge". */
-  button: string;
+  /** The label of the button: "Purge". Title and label may follow from the preview. */
+  button: string | (() => string);
   danger?: boolean;
   /** The preview for these fields; requested again when one changes. A rejection disables the button. */
   dryRun?: (fields: FormData) => Promise<string | TemplateResult>;
@@ -23,6 +23,8 @@ export interface Answer {
   reason: string;
   fields: FormData;
 }
+
+const textOf = (text: string | (() => string)) => (typeof text === "string" ? text : text());
 
 /** Open the dialog. Resolves to null when it is cancelled. The focus returns to where it was. */
 export function confirmAction(question: Question): Promise<Answer | null> {
@@ -43,7 +45,7 @@ export function confirmAction(question: Question): Promise<Answer | null> {
   const draw = () =>
     render(
       html`<form method="dialog" class="question" @change=${(event: Event) => preview(event.target as Element)}>
-        <h2 id="question">${question.title}</h2>
+        <h2 id="question">${textOf(question.title)}</h2>
         <p>${question.effect}</p>
         ${previewText === nothing ? nothing : html`<p class="notice" data-tone="quiet" role="status">${previewText}</p>`}
         ${question.fields ?? nothing}
@@ -56,7 +58,7 @@ export function confirmAction(question: Question): Promise<Answer | null> {
             : nothing
         }
         <div class="tools">
-          <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed || missingText !== ""}>${question.button}</button>
+          <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed || missingText !== ""}>${textOf(question.button)}</button>
           <button value="" formnovalidate>${gettext("Cancel")}</button>
         </div>
       </form>`,

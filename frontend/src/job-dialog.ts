@@ -17,9 +17,10 @@ import { iconView } from "./view/icon.ts";
 export interface JobDialogOptions {
   /** The body of `POST /jobs`; fields of the dialog are added. */
   jobRequest: JobRequest;
-  title: string;
+  /** The title, and the label of the button, for a plan if there is one yet. */
+  title: (planned?: Plan) => string;
   effect: string;
-  button: string;
+  button: (planned?: Plan) => string;
   danger?: boolean;
   /** The text to type in production. */
   typed?: string;
@@ -34,10 +35,12 @@ export interface JobDialogOptions {
 const NAMED = 4;
 
 /** Open the dialog, and start the job. Resolves to null when it was not started (yet); errors are shown as a toast. */
-export async function openJobDialog({ jobRequest, paced, target = "none", held, ...question }: JobDialogOptions): Promise<Job | null> {
+export async function openJobDialog({ jobRequest, paced, target = "none", held, title, button, ...question }: JobDialogOptions): Promise<Job | null> {
   let drawn: Plan | undefined;
   const answer = await confirmAction({
     ...question,
+    title: () => title(drawn),
+    button: () => button(drawn),
     fields: fields(target, paced ?? false),
     dryRun: async (given) => {
       if (target === "needed" && !given.get("target")) return gettext("Select a queue to see a preview.");

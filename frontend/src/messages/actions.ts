@@ -4,6 +4,7 @@ import { openJobDialog } from "../job-dialog.ts";
 import type { PlannedOperation } from "../generated/tables.ts";
 import { titleOf } from "../jobs/labels.ts";
 import { gettext, ngettext } from "../gettext.ts";
+import type { Plan } from "./requests.ts";
 import { isEmpty, type Condition } from "./search.ts";
 
 export type Op = Exclude<PlannedOperation, "purge">;
@@ -21,12 +22,15 @@ const ACT = (op: Op): string =>
 /** Open the dialog with a dry run, and start the job. `known` is the number of messages if it is known. */
 export async function openBulkDialog(op: Op, source: string, filter: Condition, known?: number): Promise<void> {
   const name = source.replace(/^topic:/, "");
-  const title = known !== undefined ? `${titleOf(op, known)} · ${name}` : isEmpty(filter) ? titleOfAll(op, name) : titleOfMatching(op, name);
+  const title = (planned?: Plan) => {
+    const part = planned !== undefined && planned.count < planned.matches ? planned.count : known;
+    return part !== undefined ? `${titleOf(op, part)} · ${name}` : isEmpty(filter) ? titleOfAll(op, name) : titleOfMatching(op, name);
+  };
   await openJobDialog({
     jobRequest: { op, source, ...(!isEmpty(filter) && { filter }) },
     title,
     effect: effectOf(op),
-    button: ACT(op),
+    button: (planned) => (planned === undefined ? ACT(op) : titleOf(op, planned.count)),
     danger: op === "delete",
     target: op === "retry" ? "optional" : op === "delete" || op === "export" ? "none" : "needed",
     paced: op !== "export",
