@@ -110,6 +110,13 @@ def test_a_message_is_found_by_content_and_has_a_permalink(page: Page, broker: B
     page.goto(address)
     expect(page.locator("mom-message-detail pre.body")).to_have_text("the invoice of ACME")
 
+    # The last row of a page is in sight when its link is opened.
+    show(page, "found")
+    rows(page).last.get_by_role("button").click()
+    expect(page).to_have_url(re.compile("message="))
+    page.goto(page.url)
+    expect(page.locator("mom-message-detail pre.body")).to_be_in_viewport()
+
 
 def test_the_reason_why_a_message_waits_is_shown(page: Page, broker: BrokerProcess) -> None:
     send(broker, "waiting", b"one", b"two")
@@ -138,11 +145,18 @@ def test_400_dead_letters_are_retried_after_a_dry_run_and_undone(page: Page, bro
     expect(dialog).to_contain_text("orders has no consumer")
     dialog.get_by_label("Message limit").fill("150")
     dialog.get_by_label("Reason").focus()
-    expect(dialog).to_contain_text("of 400 matching")
-    dialog.get_by_label("Message limit").fill("")
+    # Title and button have the number of the plan, and samples stay within the dialog.
+    limited = page.get_by_role("dialog", name="Retry 150 messages · orders.dead")
+    expect(limited).to_contain_text("of 400 matching")
+    expect(limited.get_by_role("button", name="Retry 150 messages")).to_be_enabled()
+    limited.get_by_text("5 samples").click()
+    expect(limited.locator(".samples li")).to_have_count(5)
+    assert limited.evaluate("(it) => it.scrollWidth <= it.clientWidth"), "the samples widen the dialog"
+    limited.get_by_label("Message limit").fill("")
+    limited.get_by_label("Reason").focus()
     dialog.get_by_label("Reason").fill("the schema is repaired")
     expect(dialog).not_to_contain_text("that match")
-    dialog.get_by_role("button", name="Retry", exact=True).click()
+    dialog.get_by_role("button", name="Retry 400 messages").click()
     toast = page.locator("mom-job-toast")
     expect(toast).to_contain_text("400 done")
     expect(page.locator("mom-message-browser")).to_contain_text("orders.dead is empty")
@@ -167,12 +181,12 @@ def test_selected_messages_are_moved_and_a_deletion_is_cancelled(page: Page, bro
     dialog.get_by_label("Target queue").fill("elsewhere")
     dialog.get_by_label("Reason").focus()
     expect(dialog).to_contain_text("elsewhere does not exist and will be created")
-    dialog.get_by_role("button", name="Move", exact=True).click()
+    dialog.get_by_role("button", name="Move 2 messages").click()
     expect(page.locator("mom-job-toast")).to_contain_text("2 done")
     expect(rows(page)).to_have_count(1)
     rows(page).get_by_role("button").click()
     page.locator(".message-acts").get_by_role("button", name="Delete…").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete 1 message").click()
     page.locator(".toast").filter(has_text="will be deleted").get_by_role("button", name="Undo").click()
     expect(page.locator(".toast").filter(has_text="Cancelled")).to_be_visible()
     assert (depth(broker, "chosen"), depth(broker, "elsewhere")) == (1, 2)

@@ -40,6 +40,8 @@ export class MessageBrowser extends Island {
   #commands: TemplateResult[] = [];
   #commandsOf = "";
   #rights: string[] | undefined;
+  /** The message that the page was opened with, until its row has come into sight. */
+  #arrivedAt = "";
   #unbind: (() => void) | undefined;
   #unsubscribe: (() => void) | undefined;
   readonly #jobEnded = (event: Event) => this.#afterJob((event as CustomEvent<Job>).detail);
@@ -52,6 +54,7 @@ export class MessageBrowser extends Island {
   override connectedCallback(): void {
     super.connectedCallback();
     if (this.#isTail) void loadModule(() => import("./message-tail.ts"));
+    this.#arrivedAt = pageAddress.get("message");
     this.#unbind = bindShortcuts(
       { keys: "r", label: gettext("Retry the message, or the selection"), action: () => this.#retry() },
       { keys: "m", label: gettext("Move the message, or the selection"), action: () => this.#move() },
@@ -75,6 +78,14 @@ export class MessageBrowser extends Island {
   protected override willUpdate(): void {
     if (this.#search.follow()) void this.#readRights();
     else if (this.#results.state !== "loading") void this.#followLink();
+  }
+
+  protected override updated(): void {
+    if (this.#arrivedAt === "") return;
+    const row = this.querySelector('tr.message[data-opened="true"]');
+    if (row === null) return;
+    this.#arrivedAt = "";
+    row.scrollIntoView({ block: "center" });
   }
 
   get #isTail(): boolean {
