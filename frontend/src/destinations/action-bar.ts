@@ -22,9 +22,9 @@ export interface BarParts {
 
 /** The actions for the selection. */
 export function actionBar({ kind, number, total, all, progress, button, choose }: BarParts): TemplateResult | typeof nothing {
-  if (number === 0) return progress ? html`<div class="bulk" role="status">${progress}</div>` : nothing;
+  if (number === 0) return progress ? html`<div class="bulk tools" role="status">${progress}</div>` : nothing;
   const more = !all && total > number;
-  return html`<div class="bulk" role="group" aria-label=${gettext("Selection")}>
+  return html`<div class="bulk tools" role="group" aria-label=${gettext("Selection")}>
     <b role="status">${ngettext("{count} selected", "{count} selected", number)}</b>
     ${more ? html`<span class="quiet">${gettext("of {all} matching", { all: count(total) })}</span>` : nothing} ${actionsOf(kind).map(button)}
     ${more ? html`<button type="button" class="link" @click=${() => choose(true)}>${gettext("Select all {all}", { all: count(total) })}</button>` : nothing}

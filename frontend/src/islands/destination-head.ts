@@ -53,6 +53,12 @@ export class DestinationHead extends Island {
     new Follow(this, () => [this.#one, favourites]);
   }
 
+  /** The tabs are one line, in which not every browser scrolls to the present one by its style. */
+  protected override firstUpdated(): void {
+    if (CSS.supports("scroll-initial-target", "nearest")) return;
+    document.querySelector(".page > .tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
   get #one(): LiveDestination {
     return liveDestination(this.kind, this.name);
   }

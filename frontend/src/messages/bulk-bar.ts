@@ -30,7 +30,7 @@ export function bulkBar(parts: BulkParts): TemplateResult {
   ];
   const number =
     chosen > 0 ? ngettext("{count} selected:", "{count} selected:", chosen) : isEmpty(condition) ? gettext("All messages:") : gettext("All that match:");
-  return html`<div class="bulk tools" role="group" aria-label=${gettext("Bulk actions")}>
+  return html`<div class="bulk tools" ?data-chosen=${chosen > 0} role="group" aria-label=${gettext("Bulk actions")}>
     <span class="num">${number}</span>
     ${ops.map(([op, word]) => button(op, word, parts))}
     ${

@@ -58,7 +58,7 @@ export function searchCounts(results: SearchResults, reload: () => void): Templa
       ${results.summary}
       ${
         results.isOutdated
-          ? html` · ${gettext("the queue has changed since then")}
+          ? html`${results.summary && " · "}${gettext("the queue has changed since then")}
             <button type="button" class="link" @click=${reload}>${gettext("Refresh")}</button>`
           : nothing
       }
