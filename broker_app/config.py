@@ -179,10 +179,12 @@ class Config:
         choices=(AT_COMMIT, EACH_FRAME),
         reloadable=True,
     )
-    base_path: str = _setting(
-        "", "path below which a proxy has the console and the API, as /broker", pattern=r"(/[\w.~-]+)+"
+    console_url: str | None = _setting(
+        None,
+        "address of the console for people, also for links in notifications: https://mom.example.org/broker where a "
+        "proxy has it below /broker; with https and no certificate here, the proxy ends TLS",
+        pattern=r"https?://[^/?#\s]+(/[\w.~-]+)*/?",
     )
-    behind_tls: bool = _setting(False, "a proxy ends TLS before this node: cookies are sent over https only")
 
     # TLS: with a certificate the web port speaks https and wss, and STOMP over TLS has a port of its own
     tls_cert: Path | None = _setting(  # noqa: RUF009
@@ -434,9 +436,6 @@ class Config:
         "targets of alerts, comma-separated: queue:NAME, https://HOST/PATH, mailto:ADDRESS",
         pattern=r"(queue|https?|mailto):\S+",
     )
-    console_url: str | None = _setting(
-        None, "address of the console, for links in notifications", pattern=r"https?://\S+"
-    )
     smtp: str | None = _setting(
         None,
         "mail server of alerts: smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS, or smtp+starttls:// or smtps:// for "
@@ -510,6 +509,16 @@ class Config:
     def histories(self) -> int:
         """Destinations whose statistics have a history, of up to 160 KiB each: a twenty-fifth together."""
         return self.memory_bytes // (4 * MIB)
+
+    @property
+    def base_path(self) -> str:
+        """The path below which a proxy has the console and the API: /broker, or empty."""
+        return urlsplit(self.console_url or "").path.rstrip("/").removesuffix("/console")
+
+    @property
+    def behind_tls(self) -> bool:
+        """Whether a proxy ends TLS before this node: cookies are sent over https only."""
+        return self.tls_cert is None and urlsplit(self.console_url or "").scheme == "https"
 
     @property
     def ping_s(self) -> float:

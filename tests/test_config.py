@@ -1,6 +1,7 @@
 """Settings: from variables and options, with clear errors."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,24 @@ def test_variables_are_read_by_type() -> None:
 def test_an_unknown_variable_is_refused_with_a_suggestion() -> None:
     assert refusal(MOM_PROT="1") == "MOM_PROT is no setting of MOM; did you mean MOM_PORT?"
     assert refusal(MOM_QQQQQQ="1") == "MOM_QQQQQQ is no setting of MOM"
+
+
+@pytest.mark.parametrize(
+    ("address", "path", "behind_tls"),
+    [
+        (None, "", False),
+        ("https://mom.example.org", "", True),
+        ("http://mom.example.org/console/", "", False),
+        ("https://mom.example.org:8443/a/broker/console/", "/a/broker", True),
+        ("https://mom.example.org/broker/", "/broker", True),
+    ],
+)
+def test_the_address_of_the_console_has_its_path_and_says_where_tls_ends(
+    address: str | None, path: str, behind_tls: bool
+) -> None:
+    read = config.Config(console_url=address)
+    assert (read.base_path, read.behind_tls) == (path, behind_tls)
+    assert not replace(read, tls_cert=Path("cert.pem")).behind_tls, "TLS ends here"
 
 
 @pytest.mark.parametrize(
@@ -168,8 +187,8 @@ def test_options_become_variables() -> None:
 
 
 def test_a_truth_may_be_given_as_an_option_with_its_value() -> None:
-    found = config.options_in(["--auto-create-queues", "false", "--anonymous", "--behind-tls=no"])
-    assert found == {"MOM_AUTO_CREATE_QUEUES": "false", "MOM_ANONYMOUS": "true", "MOM_BEHIND_TLS": "no"}
+    found = config.options_in(["--auto-create-queues", "false", "--anonymous", "--smash-reload=no"])
+    assert found == {"MOM_AUTO_CREATE_QUEUES": "false", "MOM_ANONYMOUS": "true", "MOM_SMASH_RELOAD": "no"}
 
 
 def test_no_secret_is_an_option_and_every_option_names_its_variable() -> None:
@@ -202,18 +221,18 @@ def test_a_file_gives_settings_that_variables_replace(tmp_path: Path) -> None:
         """
         /config/messaging/broker/name = "plant7"
         /config/messaging/broker/messageStore = "store"
-        /config/mom += {"port": 0, "max_body_bytes": "16MiB", "lease": 2.5, "behind_tls": true,
+        /config/mom += {"port": 0, "max_body_bytes": "16MiB", "lease": 2.5, "anonymous": true,
                         "allowed_hosts": ["a.example"]}
         """
     )
     read = config.load({"MOM_CONFIG_FILE": str(file), "MOM_PORT": "8001"})
-    assert (read.name, read.port, read.lease, read.behind_tls) == ("plant7", 8001, 2.5, True)
+    assert (read.name, read.port, read.lease, read.anonymous) == ("plant7", 8001, 2.5, True)
     assert (read.max_body_bytes, read.allowed_hosts) == (16 * 1024 * 1024, ("a.example",))
     assert read.data == tmp_path / "store"
     assert read.sources == {
         "config_file": "MOM_CONFIG_FILE", "port": "MOM_PORT",
         "name": "zero.config:2", "data": "zero.config:3",
-        "max_body_bytes": "zero.config:4", "lease": "zero.config:4", "behind_tls": "zero.config:4",
+        "max_body_bytes": "zero.config:4", "lease": "zero.config:4", "anonymous": "zero.config:4",
         "allowed_hosts": "zero.config:5",
     }  # fmt: skip
 

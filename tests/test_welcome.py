@@ -25,7 +25,7 @@ def lines(*, stomp: int | None = 61613, **settings: Any) -> str:
     [
         ({"host": "0.0.0.0"}, "without encryption: set --tls-cert"),
         ({"host": "0.0.0.0", "tls_cert": CERTIFICATE}, "--stomp-port -1 closes it"),
-        ({"host": "0.0.0.0", "behind_tls": True}, "--stomp-port -1 closes it"),
+        ({"host": "0.0.0.0", "console_url": "https://mom.example.org"}, "--stomp-port -1 closes it"),
         ({"host": "0.0.0.0", "tls_cert": CERTIFICATE, "stomp": None}, ""),
         ({}, ""),
     ],
@@ -36,6 +36,6 @@ def test_what_other_machines_reach_without_encryption_is_said(settings: dict[str
 
 
 def test_addresses_are_below_the_path_that_a_proxy_serves() -> None:
-    shown = lines(base_path="/broker")
+    shown = lines(console_url="http://127.0.0.1/broker")
     for page in ("console/", "login/once/once", "api/v1/queues/hello/messages"):
         assert f"http://127.0.0.1:8000/broker/{page}" in shown

@@ -91,7 +91,7 @@ class Welcome:
         if mom.tls_cert is None and not mom.behind_tls:
             yield (
                 f"  warning   passwords and messages are sent to {mom.host} without encryption: "
-                "set --tls-cert, or --behind-tls true where a proxy ends TLS"
+                "set --tls-cert, or --console-url https://… where a proxy ends TLS"
             )
         elif self.ports.stomp is not None:
             port = self.ports.stomp

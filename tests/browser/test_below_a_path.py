@@ -66,7 +66,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     if program is None:
         missing("the console below a path needs Debian's package nginx-light")
     folder = tmp_path_factory.mktemp("below")
-    process = Proxied(folder / "data", environment={"MOM_BASE_PATH": BASE})
+    process = Proxied(folder / "data", environment={"MOM_CONSOLE_URL": f"http://127.0.0.1{BASE}"})
     process.start()
     port = reserve_port()
     text = CONFIGURATION.format(port=port, location=f"{BASE}/", broker=process.port)

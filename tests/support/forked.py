@@ -51,7 +51,7 @@ LOADED = (
     " redis uritemplate uvloop yaml"
 ).split() + _COMMANDS
 #: settings with which the site has other applications and addresses; such a program is started, not forked
-OTHER_SITE = ("MOM_OIDC", "MOM_BASE_PATH", "--oidc", "--base-path")
+OTHER_SITE = ("MOM_OIDC", "MOM_CONSOLE_URL", "--oidc", "--console-url")
 #: the database of a broker without anything in it
 _database = b""
 #: variable with the address of the program that processes share

@@ -57,6 +57,6 @@ async def test_only_the_client_that_guesses_behind_a_proxy_is_throttled(
         forwarded, password = {"X-Forwarded-For": f"203.0.113.9, {address}"}, f"guess {number}"
         return (await client.get("/api/v1/rules", headers=forwarded, auth=("john", password))).status_code
 
-    monkeypatch.setattr(settings, "MOM", replace(settings.MOM, behind_tls=True))
+    monkeypatch.setattr(settings, "MOM", replace(settings.MOM, console_url="https://mom.example.org"))
     assert [await guess("192.0.2.7", number) for number in range(6)] == [401] * 5 + [429]
     assert await guess("192.0.2.8") == 401
