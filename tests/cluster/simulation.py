@@ -66,7 +66,9 @@ class Side:
         self.home, self.other = home, other
         self.wire: deque[bytearray] = deque()
         self._reader = f.Reader(f.MIB)
-        self.consumers = RemoteConsumers(engine, other.name, self._send, self._fail)
+        self.consumers = RemoteConsumers(
+            engine, other.name, self._send, self._fail, lambda: home.now_ms / 1_000
+        )
         self.queues = RemoteQueues(engine, other.name, self._send)
         self.peer: Side
 
@@ -106,7 +108,7 @@ class Consumer:
 
     def __init__(self, world: Simulation, home: Home, queue: str, facts: dict[str, Any]) -> None:
         self._world = world
-        self.home = home
+        self.home, self.queue = home, queue
         self.client = Client(home, "consumer")
         self._last: dict[tuple[bytes, ...], int] = {}
         self.acks = facts.get("ack") != c.AUTO
@@ -140,8 +142,10 @@ class Consumer:
 
 
 class Simulation:
-    def __init__(self, seed: int, brokers: int = 3, trace: bool = False) -> None:
+    def __init__(self, seed: int, brokers: int = 3, *, trace: bool = False, alone: bool = False) -> None:
+        """`alone`: each queue has one consumer at a time, with little credit."""
         self.random = Random(seed)
+        self._alone = alone
         self._trace = trace
         self.homes = [Home(tag) for tag in range(1, brokers + 1)]
         self.producers = [Client(home, "producer") for home in self.homes]
@@ -160,7 +164,8 @@ class Simulation:
         """Do so many things by chance, then let everything arrive."""
         usual: list[tuple[Callable[[], None], int]] = [
             *((self._publish, 8), (self._settle, 8), (self._carry, 30), (self._turn, 20)),
-            *((self._subscribe, 2), (self._leave, 1), (self._nack, 1), (self._pass_time, 2)),
+            *((self._subscribe, 2), (self._leave, 1), (self._nack, 1)),
+            (self._pass_time, 8 if self._alone else 2),
             *((self._pause, 1), (self._resume, 1), (self._transaction, 1)),
         ]
         rare = [self._break, self._connect, self._purge, self._delete]
@@ -182,6 +187,8 @@ class Simulation:
     def _publish(self) -> None:
         home, queue = self._home(), self.random.choice((*QUEUES, TOPIC))
         colour, group = self.random.choice((b"red", b"blue")), self.random.choice(("", "", "", "g", "h"))
+        if self._alone:
+            group = ""  # groups are for several consumers
         self._number += 1
         body = b"%b %b %b %b %d" % (home.name.encode(), queue.encode(), colour, group.encode(), self._number)
         options = DeliveryOptions(group=group) if group else None
@@ -191,7 +198,12 @@ class Simulation:
             self.promised[body] = home, queue
 
     def _subscribe(self) -> None:
-        if len(self.consumers) < 3 * len(self.homes):
+        if self._alone:
+            for queue in QUEUES:
+                if all(one.queue != queue for one in self.consumers):
+                    credit = self.random.randint(1, 5)
+                    self.consumers.append(Consumer(self, self._home(), queue, {"credit": credit}))
+        elif len(self.consumers) < 3 * len(self.homes):
             queue = self.random.choice((*QUEUES, TOPIC))
             facts = SHARED if queue == TOPIC else self.random.choice(KINDS)
             self.consumers.append(Consumer(self, self._home(), queue, facts))
@@ -244,12 +256,13 @@ class Simulation:
 
     def _pass_time(self) -> None:
         for home in self.homes:
-            home.pass_time(self.random.choice((1, 30)))
+            home.pass_time(self.random.choice((1, 1, 1, 60) if self._alone else (1, 30)))
             self._look(home)
 
     def _look(self, home: Home) -> None:
         for side in home.sides.values():
             side.queues.send_small_changes()
+            side.consumers.read_ahead(0)
             home.submit(c.ReturnRemote(side.queues._origin, home.now_ms - 50))
 
     def _purge(self) -> None:
@@ -363,8 +376,8 @@ class Simulation:
             assert (queues.unsettled, queues._origin.waiting) == (0, 0)
 
 
-def simulate(seed: int, steps: int = 300, *, trace: bool = False) -> Simulation:
-    made = Simulation(seed, 2 + seed % 2, trace)
+def simulate(seed: int, steps: int = 300, *, trace: bool = False, alone: bool = False) -> Simulation:
+    made = Simulation(seed, 2 + seed % 2, trace=trace, alone=alone)
     made.run(steps)
     return made
 

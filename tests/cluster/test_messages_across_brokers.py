@@ -76,6 +76,26 @@ async def test_a_message_crosses_to_the_broker_of_its_consumer_and_is_settled_wh
         await becomes(lambda: consumers(b1), 0)
 
 
+async def test_a_quick_consumer_that_pauses_goes_on_where_it_was_and_loses_nothing_to_itself(
+    three: Brokers,
+) -> None:
+    b1, b2, _ = three
+    bodies_sent = [b"%d" % number for number in range(150)]
+    async with b1.stomp() as producer, b2.stomp() as consumer:
+        async with asyncio.TaskGroup() as sending:
+            for body in bodies_sent:
+                sending.create_task(producer.send(QUEUE, body))
+        async with consumer.subscribe(QUEUE, credit=5) as messages:
+            taken = await take(messages, 100)
+            held = await take(messages, 5, ack=False)  # what waits behind these goes back
+            await becomes(lambda: depth(b1), (45, 5))
+            for message in held:
+                await message.ack()
+            taken += held + await take(messages, 45)
+        assert bodies(taken) == bodies_sent
+        await becomes(lambda: depth(b1), (0, 0))
+
+
 async def test_consumers_everywhere_share_a_queue_and_each_message_goes_to_one(three: Brokers) -> None:
     clients = [node.stomp() for node in three]
     got: list[bytes] = []

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from broker_app.features.cluster.links.read_ahead import ReadAhead
 from tests.cluster.simulation import simulate
 from tests.support.chance import FIRST_SEED
 from tests.support.patience import patient
@@ -24,3 +25,22 @@ def test_every_law_holds_however_links_are_late_and_break(part: int) -> None:
         except Exception as failure:
             failure.add_note(f"simulation {seed}; see it with: python -m tests.cluster.simulation {seed} -v")
             raise
+
+
+@pytest.mark.timeout(patient(0 if "SOAK" in os.environ else 60))
+@pytest.mark.parametrize("part", range(PARTS))
+def test_they_hold_where_more_is_sent_than_consumers_have_credit_for(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReadAhead, "look", _always)  # though they are slow: so much comes back
+    for seed in range(FIRST_SEED + part, FIRST_SEED + SIMULATIONS, PARTS):
+        try:
+            simulate(seed, alone=True)
+        except Exception as failure:
+            failure.add_note(f"simulation {seed}, with one consumer of each queue")
+            raise
+
+
+def _always(ahead: ReadAhead, *_: object) -> bool:
+    ahead.is_on = True
+    return True

@@ -111,15 +111,21 @@ def test_what_no_consumer_has_credit_for_waits_and_is_delivered_when_one_has(
     assert owner.origin.waiting == 0
 
 
-def test_what_waits_too_long_goes_back(stage: Stage, owner: Owner) -> None:
-    consumer = stage.client()
+def test_what_waits_too_long_goes_back_with_all_that_came_later_from_its_broker(
+    stage: Stage, owner: Owner
+) -> None:
+    consumer, other = stage.client(), Owner(stage)
     consumer.subscribe(QUEUE, credit=1)
     owner.deliver(b"1", b"2")
     stage.pass_time(100)
     owner.deliver(b"3")
+    other.deliver(b"of another broker")
+    stage.decide(c.ReturnRemote(owner.origin, stage.now_ms - 101))
+    assert owner.origin.waiting == 2
     stage.decide(c.ReturnRemote(owner.origin, stage.now_ms - 50))
-    assert owner.returned == [ReturnedDelivery(2)]
-    assert owner.origin.waiting == 1
+    stage.decide(c.ReturnRemote(other.origin, stage.now_ms - 50))
+    assert owner.returned == [ReturnedDelivery(2), ReturnedDelivery(3)]
+    assert (owner.origin.waiting, other.origin.waiting) == (0, 1)
 
 
 def test_what_waits_goes_back_when_the_last_consumer_leaves_and_what_it_held_has_failed(

@@ -16,7 +16,7 @@ from broker_app.core.delivery.rotation import Rotation
 from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, parse
 from broker_app.core.destinations import Destinations
 from broker_app.core.model import Queue, Subscription
-from broker_app.core.remote.origin import RemoteMessage
+from broker_app.core.remote.origin import Origin, RemoteMessage
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.storage.message_store import MessageStore
 from broker_app.core.timers import Leases
@@ -173,25 +173,29 @@ class RemoteMessages:
     # ------------------------------------------------------------------ what goes back
 
     def give_back_old(self, command: c.ReturnRemote) -> None:
-        """Return messages of an origin that have waited since a time or longer."""
+        """Return the messages of an origin from each queue where one has waited since a time or longer: all
+        of them, so that none that came later overtakes it."""
         for queue in list(self._queues):
-            if queue.remote is not None:
-                self._keep(
-                    queue,
-                    (
-                        message
-                        for message in queue.remote
-                        if message.origin is not command.origin or message.arrived_ms > command.since_ms
-                    ),
-                )
+            oldest = self._oldest(queue, command.origin)
+            if oldest is not None and oldest.arrived_ms <= command.since_ms:
+                self._keep_others(queue, command.origin)
 
     def end_origin(self, command: c.EndOrigin) -> None:
         """Forget the messages of an origin whose connection has ended."""
         origin = command.origin
         origin.ended = True
         for queue in list(self._queues):
-            if queue.remote is not None:
-                self._keep(queue, (message for message in queue.remote if message.origin is not origin))
+            self._keep_others(queue, origin)
+
+    @staticmethod
+    def _oldest(queue: Queue, origin: Origin) -> RemoteMessage | None:
+        """The message of an origin that waits first in a queue."""
+        return next((message for message in queue.remote or () if message.origin is origin), None)
+
+    def _keep_others(self, queue: Queue, origin: Origin) -> None:
+        """Return all messages of an origin that wait in a queue."""
+        if queue.remote is not None:
+            self._keep(queue, (message for message in queue.remote if message.origin is not origin))
 
     def consumer_left(self, subscription: Subscription) -> None:
         """Return what waits for the last local consumer of a queue."""

@@ -204,14 +204,15 @@ class Cluster:
             next(iter(self._strangers)).close(Refused("too-many", "too many connections"))
 
     async def _look(self) -> None:
-        """Return what waits too long for a consumer here, send small changes of credit, and ask again for
-        what was refused."""
+        """Return what waits too long for a consumer here, send small changes of credit, look which consumers
+        of others are quick, and ask again for what was refused."""
         began = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
             for link in self.members.links():
                 link.queues.give_back_old()
                 link.queues.send_small_changes()
+                link.consumers.read_ahead((link.round_trip_ms or 0) / 1_000)
             if time.monotonic() - began > _TRY_AGAIN_S:
                 began = time.monotonic()
                 for link in self.members.links():
