@@ -89,7 +89,7 @@ def hidden(address: str, own: str) -> str:
 
 
 def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The settings of a cluster that are invalid, each with the reason, and the host that clients are sent."""
+    """Invalid settings of a cluster, and of the host that clients are sent, each with the reason."""
     advertised = values.get("advertised_host") or ""
     if normal(advertised) in ALL_ADDRESSES:
         fault = f"{advertised!r} is every address of a machine: write the one by which clients reach it"

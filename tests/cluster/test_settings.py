@@ -55,7 +55,9 @@ def test_clients_are_never_sent_the_address_of_all_interfaces(host: str) -> None
     advertised = member(host=host, advertised_host="b1.example")
     assert addresses_of(advertised, ports).uris[0] == "stomp://b1.example:61613"
     for written in (host, f"[{host}]"):
-        with pytest.raises(ConfigError, match=r"MOM_ADVERTISED_HOST: .* is every address of a machine: write"):
+        with pytest.raises(
+            ConfigError, match=r"MOM_ADVERTISED_HOST: .* is every address of a machine: write"
+        ):
             member(advertised_host=written)
 
 
