@@ -82,7 +82,7 @@ class Dispatcher:
         now_ms = self._turn.now_ms
         touched = self._turn.out.touched
         delivered_directly = settled = released = held = 0
-        while available.first is not None:
+        while available:
             lane = queue.first_lane()
             if lane is None:
                 break
