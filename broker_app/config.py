@@ -517,7 +517,7 @@ class Config:
 
     @property
     def behind_tls(self) -> bool:
-        """Whether a proxy ends TLS before this node: cookies are sent over https only."""
+        """True if a proxy ends TLS before this node: cookies are sent over https only."""
         return self.tls_cert is None and urlsplit(self.console_url or "").scheme == "https"
 
     @property
