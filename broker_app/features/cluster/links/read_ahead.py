@@ -18,7 +18,7 @@ _MOST_PAUSE_S: Final = 60.0
 
 
 class ReadAhead:
-    """Whether the consumers of one subscription are sent more than their credit: `is_on`."""
+    """The decision whether the consumers of one subscription are sent more than their credit: `is_on`."""
 
     __slots__ = ("_acked", "_looked_s", "_not_before_s", "_pause_s", "is_on")
 
