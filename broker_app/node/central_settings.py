@@ -50,10 +50,10 @@ class CentralSettings:
         self._source.use(found.changes)
         self._changed(self._use(found.changes))
         for one in found.applied:
-            self._report(SETTING_CHANGED, one)
+            self._log(SETTING_CHANGED, one)
         for one in found.refused:
-            self._report(SETTING_NOT_CHANGED, one)
+            self._log(SETTING_NOT_CHANGED, one)
         return found
 
-    def _report(self, event: Event, one: f.ChangedSetting) -> None:
+    def _log(self, event: Event, one: f.ChangedSetting) -> None:
         self._events.report(event, _NAME, setting=one.name, running=one.running, file=one.file)

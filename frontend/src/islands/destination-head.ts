@@ -20,6 +20,7 @@ import "../style/destination.css";
 import { JobToast } from "./job-toast.ts";
 import { favourites } from "../favourites.ts";
 import { iconView } from "../view/icon.ts";
+import { showPresentTab } from "../view/tabs.ts";
 import { hintOf, refusal } from "../view/refusal.ts";
 
 type Paused = Facts["paused"];
@@ -31,8 +32,7 @@ const HELD: Record<Paused, string> = {
   consumers: gettext("consumers: they receive no messages"),
   all: gettext("producers and consumers"),
 };
-/** Origins of dead letters that the head names. */
-const SHOWN_ORIGINS = 3;
+const SHOWN_ORIGINS = 3; // of dead letters
 
 /** The status of a queue or topic, and actions on the whole destination. */
 export class DestinationHead extends Island {
@@ -53,10 +53,8 @@ export class DestinationHead extends Island {
     new Follow(this, () => [this.#one, favourites]);
   }
 
-  /** The tabs are one line, in which not every browser scrolls to the present one by its style. */
   protected override firstUpdated(): void {
-    if (CSS.supports("scroll-initial-target", "nearest")) return;
-    document.querySelector(".page > .tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    showPresentTab();
   }
 
   get #one(): LiveDestination {
