@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
 
 import mom_client
 from tests.cluster.conftest import Brokers
@@ -19,37 +19,52 @@ async def limit(node: NodeProcess) -> dict[str, object]:
     return {name: found[name] for name in ("limit", "scope", "brokers", "effective")}
 
 
-@pytest.mark.parametrize(("scope", "effective"), [("broker", 6), ("cluster", 3)])
-async def test_a_limit_is_of_each_broker_or_of_all_together(nodes: Nodes, scope: str, effective: int) -> None:
-    brokers = Brokers(nodes, 2)
-    rows = {QUEUE: {"max_messages": 3, "limit_behavior": "REJECT_NEWEST", "scope": scope}}
+MOST = 100
+
+
+async def taken(client: mom_client.Client, number: int = 2 * MOST) -> int:
+    """How many of so many messages a broker takes."""
+    sends = (client.send(QUEUE, b"%d" % one) for one in range(number))
+    ends = await asyncio.gather(*sends, return_exceptions=True)
+    assert all(end is None or isinstance(end, mom_client.Refused) for end in ends), ends
+    return ends.count(None)
+
+
+def limited(nodes: Nodes, scope: str) -> Brokers:
+    """Three brokers that run, with a queue of 100 messages."""
+    brokers = Brokers(nodes, 3)
+    rows = {QUEUE: {"max_messages": MOST, "limit_behavior": "REJECT_NEWEST", "scope": scope}}
     for node in brokers:
         node.destinations = rows
     brokers.start()
-    b1, b2 = brokers
-    shown = {"limit": 3, "scope": scope, "brokers": 2, "effective": effective}
-    await becomes(lambda: limit(b2), shown)
-    async with b1.stomp() as first, b2.stomp() as second:
-        for _ in range(2):
-            await first.send(QUEUE, b"1")
+    return brokers
 
-        async def sent() -> int:
-            """How many messages the second broker takes besides."""
-            taken = 0
-            try:
-                while taken < 10:
-                    await second.send(QUEUE, b"2")
-                    taken += 1
-            except mom_client.Refused:
-                return taken
-            return taken
 
-        if scope == "cluster":
+async def figures(node: NodeProcess) -> dict[str, float]:
+    async with node.rest() as http:
+        found = (await http.get("/queues/orders")).json()
+        return {"depth": found["depth"], "fill": round(found["fill"], 2)}
 
-            async def fill() -> float:
-                async with b2.rest() as http:
-                    found: float = (await http.get("/queues/orders")).json()["fill"]
-                    return round(found, 2)
 
-            await becomes(fill, 0.67)
-        assert await sent() == (3 if scope == "broker" else 1)
+async def test_each_broker_has_a_limit_and_refuses_what_is_persistent_beyond_it(nodes: Nodes) -> None:
+    brokers = limited(nodes, "broker")
+    shown = {"limit": MOST, "scope": "broker", "brokers": 3, "effective": 3 * MOST}
+    for node in brokers:
+        await becomes(lambda node=node: limit(node), shown)
+        async with node.stomp() as client:
+            assert await taken(client) == MOST
+            await client.send(QUEUE, b"one too many", persistent=False)
+        assert (await figures(node))["depth"] == MOST
+
+
+async def test_all_brokers_together_have_a_limit(nodes: Nodes) -> None:
+    b1, b2, b3 = brokers = limited(nodes, "cluster")
+    shown = {"limit": MOST, "scope": "cluster", "brokers": 3, "effective": MOST}
+    for node in brokers:
+        await becomes(lambda node=node: limit(node), shown)
+    async with b1.stomp() as first, b2.stomp() as second, b3.stomp() as third:
+        assert await taken(first, 60) == 60
+        await becomes(lambda: figures(b2), {"depth": 0, "fill": 0.6})
+        assert await taken(second) == 40
+        await becomes(lambda: figures(b3), {"depth": 0, "fill": 1.0})
+        assert await taken(third) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -71,18 +72,33 @@ def last_event(broker: BrokerProcess) -> Any:
     return broker.request("GET", "/api/v1/events?kind=cluster&limit=1").json()["items"][0]
 
 
+def client_of(broker: BrokerProcess) -> mom_client.Client:
+    """A client that stays at its broker."""
+    address = f"stomp://127.0.0.1:{broker.stomp_port}"
+    return mom_client.connect(address, login=broker.user, passcode=broker.password, reconnect=False)
+
+
 async def subscribe(broker: BrokerProcess, name: str) -> None:
     """Create a durable subscription, and leave it."""
-    async with (
-        mom_client.connect(
-            f"stomp://127.0.0.1:{broker.stomp_port}",
-            login=broker.user,
-            passcode=broker.password,
-            reconnect=False,
-        ) as client,
-        client.subscribe("/topic/prices", durable=name),
-    ):
+    async with client_of(broker) as client, client.subscribe("/topic/prices", durable=name):
         pass
+
+
+async def use(broker: BrokerProcess, durable: str, queue: str) -> None:
+    """Send and receive: by a durable subscription that exists, a queue of first use, and a temporary one."""
+    async with (
+        client_of(broker) as client,
+        client.subscribe("/topic/prices", durable=durable) as prices,
+        client.subscribe(f"/queue/{queue}") as calls,
+    ):
+        await client.send("/topic/prices", b"11")
+        price = await anext(prices)
+        await price.ack()
+        asked = asyncio.create_task(client.request(f"/queue/{queue}", b"ping"))
+        call = await anext(calls)
+        await call.reply(b"pong")
+        await call.ack()
+        assert (price.body, (await asked).body) == (b"11", b"pong")
 
 
 def test_what_is_declared_or_changed_at_one_broker_is_so_at_all_within_two_seconds(
@@ -153,7 +169,7 @@ async def test_without_the_keeper_changes_are_refused_and_all_else_goes_on(
         await subscribe(b2, "refused")
     assert settings(b2, "declared") is not None
     assert b2.request("POST", "/api/v1/queues/made-by-its-use/messages", b"hello").status == 201
-    await subscribe(b2, "before")
+    await use(b2, "before", "calls")
     await _a_broker_waits_for_the_keeper_when_it_starts(b1, b2)
     assert settings(b1, "made-by-its-use") is None
 
