@@ -44,8 +44,8 @@ export PYTHON_MISSING
 
 # Options for what is run: make run ARGS="--port 9000", make test ARGS="tests/core -x"
 ARGS ?=
-# Tests run in so many processes: three quarters of the time of a test it waits.
-TEST_PROCESSES ?= 8
+# Tests run in so many processes: half of the time of a test it waits.
+TEST_PROCESSES ?= 6
 PYTEST := $(BIN)/python -m pytest -p tests.support.collected -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 # Where a run keeps its figures, for `make test-times`.
 OUTPUT ?= .ci/output

@@ -1,7 +1,7 @@
 """A plugin of pytest for runs in several processes: one collects the tests, the others are forked from it.
 
 With pytest-xdist alone, each process imports and collects all tests again, which takes ten seconds of a
-processor. `pytest -n 8 -p tests.support.collected`
+processor. `pytest -n 6 -p tests.support.collected`
 """
 
 from __future__ import annotations
