@@ -38,7 +38,7 @@ RESERVED: Final = (
     "timestamp", "transaction", "ttl-s", "type", "x-message-ttl", "delay-s", "AMQ_SCHEDULED_DELAY", "x-delay",
     "deliver-at", "AMQ_SCHEDULED_TIME", "_AMQ_SCHED_DELIVERY", "dedup-id", "_AMQ_DUPL_ID", "group",
     "message-deduplication-id", "JMSXGroupID", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",
-    "AMQ_SCHEDULED_CRON", "_AMQ_GROUP_ID", "resent",
+    "AMQ_SCHEDULED_CRON", "_AMQ_GROUP_ID", "resent", "seq", "mom-broker",
 )  # fmt: skip
 _FALSE: Final = ("false", "0", "")
 #: addresses to which clients send

@@ -46,7 +46,7 @@ def test_a_limit_is_previewed_saved_and_reverted(page: Page, broker: BrokerProce
     page.get_by_role("link", name="Settings", exact=True).last.click()
     page.get_by_label("Most messages", exact=True).fill("5")
     page.get_by_role("button", name="Preview changes").click()
-    expect(page.get_by_role("status", name="Impact")).to_contain_text("max_messages")
+    expect(page.get_by_role("status", name="Impact")).to_contain_text("Most messages")
     expect(page.locator(".preview ins")).to_have_text("5")
     page.get_by_label("Reason").fill("the disk is small")
     page.get_by_role("button", name="Save").click()

@@ -186,7 +186,7 @@ def test_selected_messages_are_moved_and_a_deletion_is_cancelled(page: Page, bro
     expect(rows(page)).to_have_count(1)
     rows(page).get_by_role("button").click()
     page.locator(".message-acts").get_by_role("button", name="Delete…").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete 1 message").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     page.locator(".toast").filter(has_text="will be deleted").get_by_role("button", name="Undo").click()
     expect(page.locator(".toast").filter(has_text="Cancelled")).to_be_visible()
     assert (depth(broker, "chosen"), depth(broker, "elsewhere")) == (1, 2)

@@ -55,7 +55,7 @@ async def test_each_message_of_a_run_is_decided_by_itself_and_order_is_kept(
 async def test_later_commands_of_a_connection_wait_and_those_of_others_do_not(
     filtering: FilteringBroker,
 ) -> None:
-    filtering.declare(reflex(ARRIVAL, "slowly"))
+    filtering.declare(reflex(ARRIVAL, "slowly", time_limit_s=20.0))
     client, other = Client(filtering), Client(filtering)
     client.publish("1")
     filtering.engine.submit(c.Answer(client.peer, "behind"))
@@ -187,7 +187,9 @@ async def test_messages_of_the_broker_itself_are_not_filtered(filtering: Filteri
 
 async def test_requests_of_rest_are_independent_and_known_by_their_user(filtering: FilteringBroker) -> None:
     filtering.library("whose", "def eve(message):\n    return message.user != 'eve'\n")
-    filtering.declare(reflex(ARRIVAL, "slowly", service="stock"), reflex(ARRIVAL, "eve", library="whose"))
+    filtering.declare(
+        reflex(ARRIVAL, "slowly", service="stock", time_limit_s=20.0), reflex(ARRIVAL, "eve", library="whose")
+    )
     rest = RestClient(filtering)
     rest.post(b"1")
     rest.post(b"2", to="/queue/other")
@@ -201,7 +203,7 @@ async def test_requests_of_rest_are_independent_and_known_by_their_user(filterin
 
 
 async def test_a_connection_of_which_much_is_held_is_not_read(filtering: FilteringBroker) -> None:
-    filtering.declare(reflex(ARRIVAL, "slowly"))
+    filtering.declare(reflex(ARRIVAL, "slowly", time_limit_s=20.0))
     client, other = Client(filtering), Client(filtering)
     client.publish("x" * 700_000)
     assert not client.held
@@ -215,7 +217,7 @@ async def test_a_connection_of_which_much_is_held_is_not_read(filtering: Filteri
 
 @pytest.mark.parametrize("held_bytes", [100_000])
 async def test_requests_of_rest_are_refused_when_too_much_is_held(filtering: FilteringBroker) -> None:
-    filtering.declare(reflex(ARRIVAL, "slowly", service="stock"))
+    filtering.declare(reflex(ARRIVAL, "slowly", service="stock", time_limit_s=20.0))
     rest = RestClient(filtering)
     for number in range(3):
         rest.post(b"%d" % number + b"x" * 60_000)
