@@ -39,7 +39,7 @@ def sprite(used: set[str]) -> str:
 
 def symbols_by_name() -> dict[str, str]:
     """All icons of the design."""
-    text = ICONS.read_text(encoding="utf-8")
+    text = "".join(file.read_text(encoding="utf-8") for file in ICONS)
     return {match[1]: match[0] for match in _SYMBOL.finditer(text)}
 
 
