@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import mom_client
 from tests.cluster.conftest import Brokers
@@ -50,7 +51,7 @@ async def test_each_broker_has_a_limit_and_refuses_what_is_persistent_beyond_it(
     brokers = limited(nodes, "broker")
     shown = {"limit": MOST, "scope": "broker", "brokers": 3, "effective": 3 * MOST}
     for node in brokers:
-        await becomes(lambda node=node: limit(node), shown)
+        await becomes(partial(limit, node), shown)
         async with node.stomp() as client:
             assert await taken(client) == MOST
             await client.send(QUEUE, b"one too many", persistent=False)
@@ -61,10 +62,10 @@ async def test_all_brokers_together_have_a_limit(nodes: Nodes) -> None:
     b1, b2, b3 = brokers = limited(nodes, "cluster")
     shown = {"limit": MOST, "scope": "cluster", "brokers": 3, "effective": MOST}
     for node in brokers:
-        await becomes(lambda node=node: limit(node), shown)
+        await becomes(partial(limit, node), shown)
     async with b1.stomp() as first, b2.stomp() as second, b3.stomp() as third:
         assert await taken(first, 60) == 60
-        await becomes(lambda: figures(b2), {"depth": 0, "fill": 0.6})
+        await becomes(partial(figures, b2), {"depth": 0, "fill": 0.6})
         assert await taken(second) == 40
-        await becomes(lambda: figures(b3), {"depth": 0, "fill": 1.0})
+        await becomes(partial(figures, b3), {"depth": 0, "fill": 1.0})
         assert await taken(third) == 0
