@@ -223,7 +223,6 @@ class RabbitCluster(Group):
     """Three nodes with a quorum queue."""
 
     name = "RabbitMQ, quorum queue"
-    backlog_share = 0.1
     destination = f"/amq/queue/{QUEUE}"
 
     def __init__(self, directory: Path) -> None:
@@ -430,7 +429,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = [*STORES, *(f"{_MEMBERS}{name}" for name in STORES), "rabbitmq", "activemq"]
     parser = argparse.ArgumentParser(prog="benchmarks.failover", description=__doc__)
     parser.add_argument(
-        "--backlog", type=int, default=1_000_000, help="messages; others get a tenth (1000000)"
+        "--backlog", type=int, default=1_000_000, help="messages; ActiveMQ gets a tenth (1000000)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="of each way to end (3)")
     parser.add_argument("--only", default=",".join(known), help=f"a selection of {', '.join(known)}")
