@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -86,6 +86,14 @@ def hidden(address: str, own: str) -> str:
     if is_loopback(host) and own_host and not is_loopback(own_host):
         return f"{address} is another machine for each broker: {_SET_HOST}"
     return ""
+
+
+def reachable(urls: Iterable[str], address: str) -> list[str]:
+    """Those of the URLs of the broker at `address` (HOST:PORT) that others can use: with a broker on another
+    machine, those of loopback are none."""
+    if is_loopback(normal(address.rpartition(":")[0])):
+        return list(urls)
+    return [url for url in urls if not is_loopback(urlsplit(url).hostname or "")]
 
 
 def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -108,3 +108,12 @@ def test_what_settles_many_deliveries_is_several_frames() -> None:
     assert [one for frame in found for one in frame.failed] == failed
     reader = f.Reader(f.USUAL_BYTES)
     assert [frame for one in found for frame in read(reader, f.encode(one))] == found
+
+
+def test_clients_of_other_machines_are_sent_to_no_address_of_loopback() -> None:
+    uris, web = ["stomp://127.0.0.1:61613", "ws://localhost:8000/ws"], "http://[::1]:8000"
+    known = "stomp+tls://b1.example:61614"
+    far = f.Identity("b1", "1", "0.1", "b1.example:7676", [*uris, known], web, {}, [])
+    assert (far.client_uris(), far.client_web()) == ([known], "")
+    near = f.Identity("b1", "1", "0.1", "127.0.0.1:7676", uris, web, {}, [])
+    assert (near.client_uris(), near.client_web()) == (uris, web)

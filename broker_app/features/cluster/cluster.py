@@ -123,7 +123,7 @@ class Cluster:
         self._traffic = Traffic()
         self._shared_limits = SharedLimits(engine.broker)
         self._unused_queues = UnusedQueues(engine)
-        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
+        engine.broker.cluster_usage.brokers = self._brokers
         engine.broker.cluster_usage.others = self._others
         #: what waits at the other brokers, and questions of theirs
         self.pages = RemotePages(settings.name, self.members, self._others)
@@ -409,7 +409,7 @@ class Cluster:
     def clients(self) -> dict[str, int]:
         """The number of clients of each other broker that is linked, and takes new ones."""
         links = self.members.links()
-        takers = (link for link in links if link.broker and link.broker.uris and not link.quiesced)
+        takers = (link for link in links if link.broker and link.broker.client_uris() and not link.quiesced)
         return {link.broker.name: link.clients for link in takers if link.broker}
 
     @property
@@ -419,10 +419,12 @@ class Cluster:
 
     def uris(self) -> dict[str, tuple[str, ...]]:
         """The addresses for clients of the other brokers that are linked."""
-        links = self.members.links()
-        return {
-            link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
-        }
+        known = (link.broker for link in self.members.links() if link.broker is not None)
+        return {broker.name: tuple(uris) for broker in known if (uris := broker.client_uris())}
+
+    def _brokers(self) -> int:
+        """The number of brokers that have clients of their own: adopted ones have none."""
+        return 1 + sum(link.broker is not None and bool(link.broker.uris) for link in self.members.links())
 
     def report(self, *, interest: bool = True) -> ClusterReport:
         """The cluster as this broker sees it; without `interest`, which may be much, at a cost that does not
@@ -490,7 +492,7 @@ class Cluster:
             unsettled_here=link.queues.unsettled if link is not None else 0,
             round_trip_ms=link.round_trip_ms if link is not None else None,
             stomp=_first_stomp(identity),
-            web=identity.web if identity is not None else "",
+            web=identity.client_web() if identity is not None else "",
         )
 
 
@@ -516,5 +518,5 @@ def _state(member: Member) -> LinkState:
 
 def _first_stomp(identity: f.Identity | None) -> str:
     """The address for clients with STOMP over TCP; empty if that is not known."""
-    uris = identity.uris if identity is not None else ()
+    uris = identity.client_uris() if identity is not None else ()
     return next((uri for uri in uris if uri.startswith("stomp")), "")

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from broker_app.base import name_filter
+from broker_app.base.cluster_addresses import reachable
 from broker_app.base.refused import Refused
 from broker_app.base.transport_connectors import ListSettings, by_listener
 from broker_app.config import Config
@@ -132,6 +133,12 @@ class ClusterClients:
                 for warning in _warnings(one.settings, "" if one is self._general else f"{listener}: ")
             )
         )
+        own = self._cluster.settings
+        if not reachable(own.uris, own.address):
+            self._warnings.append(
+                f"clients of the other brokers are not sent to this one: {own.uris[0]} is this machine for "
+                "each of them; set host to an address of the network, or advertised_host"
+            )
         for warning in self._warnings:
             log.warning("%s", warning)
 

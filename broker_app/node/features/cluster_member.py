@@ -80,23 +80,23 @@ def make_record(
 
 def client_addresses(cluster: Cluster) -> list[str]:
     """The addresses of other brokers that take clients."""
-    return [uri for broker in _taking_clients(cluster) for uri in broker.uris]
+    return [uri for broker in _taking_clients(cluster) for uri in broker.client_uris()]
 
 
 def client_web(cluster: Cluster) -> str:
     """The address for HTTP of the first of these brokers; empty if there is none."""
-    return next((broker.web for broker in _taking_clients(cluster) if broker.web), "")
+    return next((web for broker in _taking_clients(cluster) if (web := broker.client_web())), "")
 
 
 def web_of(cluster: Cluster, name: str) -> str:
     """The address for HTTP of the broker of this name; empty if it is not known."""
     known = (member.identity for member in cluster.members.all() if member.identity is not None)
-    return next((broker.web for broker in known if broker.name == name), "")
+    return next((broker.client_web() for broker in known if broker.name == name), "")
 
 
 def consoles(cluster: Cluster) -> list[str]:
     """The addresses of the consoles of the other brokers, running or not, in a lasting order."""
-    known = (member.identity.web for member in cluster.members.all() if member.identity is not None)
+    known = (one.identity.client_web() for one in cluster.members.all() if one.identity is not None)
     return sorted({web for web in known if web})
 
 

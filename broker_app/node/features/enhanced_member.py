@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from broker_app.base.cluster_addresses import reachable
 from broker_app.base.events import DRAINED, MEMBER_TAKEN_OVER
 from broker_app.base.refused import Refused
 from broker_app.config import Config
@@ -79,7 +80,7 @@ class EnhancedMember:
         cluster.adopted = lambda: [adopted.report() for adopted in self._adopted.values()]
         self.watch = JournalWatch(
             config,
-            OwnBroker(settings.name, settings.address, settings.uris),
+            OwnBroker(settings.name, settings.address, tuple(reachable(settings.uris, settings.address))),
             asyncio.get_running_loop().call_soon_threadsafe,
             make_broker=lambda: Broker(limits=limits_of(config), policies=policies_of(policy())),
             policies=lambda: policies_of(policy()),

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from broker_app.base.cluster_addresses import reachable
 from broker_app.base.refused import Refused
 from broker_app.core.records import Terms
 from broker_app.core.remote.cluster_usage import MOST_UNUSED
@@ -77,6 +78,14 @@ class Identity(_Frame):
     web: str
     settings: dict[str, str]
     brokers: list[str]
+
+    def client_uris(self) -> list[str]:
+        """The addresses for clients, as far as those of other brokers reach them."""
+        return reachable(self.uris, self.address)
+
+    def client_web(self) -> str:
+        """The address of the console; empty if others cannot reach it."""
+        return "".join(reachable([self.web], self.address))
 
 
 class Refuse(_Frame):
