@@ -16,6 +16,7 @@ from broker_app.features.enhanced_cluster.journal_watch import JournalWatch
 from broker_app.features.enhanced_cluster.registry import JournalNote, Registry, registry_name
 from broker_app.features.enhanced_cluster.takeover import OwnBroker, Stopping
 from broker_app.storage.factory import store_at
+from tests.support.polling import poll
 
 
 class Stopped:
@@ -27,17 +28,23 @@ class Stopped:
         raise Stopping("this broker stops")
 
 
-def test_an_order_whose_takeover_ends_with_the_broker_is_refused_as_orders_that_wait_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal_watch, "Takeover", Stopped)
-    config = Config(name="b2", journal=f"file:{tmp_path}", cluster_id="shop", cluster_port=1)
+def config_of(directory: Path) -> Config:
+    return Config(name="b2", journal=f"file:{directory}", cluster_id="shop", cluster_port=1)
+
+
+def registry_of(config: Config) -> Registry:
     assert config.cluster_id is not None and config.journal is not None
-    registry = Registry(store_at(config.journal, registry_name(config.cluster_id)))
-    registry.write(
-        JournalNote(journal="shop.b1", member="b1", generation=0, holder="b1", address="b1:1", state="kept")
+    return Registry(store_at(config.journal, registry_name(config.cluster_id)))
+
+
+def note_of_b1(address: str) -> JournalNote:
+    return JournalNote(
+        journal="shop.b1", member="b1", generation=0, holder="b1", address=address, state="kept"
     )
-    watch = JournalWatch(
+
+
+def watch_of_b2(config: Config) -> JournalWatch:
+    return JournalWatch(
         *(config, OwnBroker("b2", "b2:1", ()), lambda call, *args: call(*args)),
         make_broker=Broker,
         policies=Policies,
@@ -45,6 +52,32 @@ def test_an_order_whose_takeover_ends_with_the_broker_is_refused_as_orders_that_
         taken=lambda _: None,
         found=lambda _: None,
     )
+
+
+def test_a_member_with_the_address_of_this_one_is_reported_until_it_has_another(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    registry = registry_of(config)
+    registry.write(note_of_b1("b2:1"))
+    watch = watch_of_b2(config)
+    watch.start(1)
+    try:
+        poll(lambda: "b1 has the address of this broker, b2:1: set cluster_host" in watch.discovery().error)
+        registry.write(note_of_b1("b1:1"))
+        poll(lambda: watch.discovery().error == "")
+    finally:
+        watch.close()
+        watch.close_stores()
+        registry.close()
+
+
+def test_an_order_whose_takeover_ends_with_the_broker_is_refused_as_orders_that_wait_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_watch, "Takeover", Stopped)
+    config = config_of(tmp_path)
+    registry = registry_of(config)
+    registry.write(note_of_b1("b1:1"))
+    watch = watch_of_b2(config)
     watch.start(1)
     try:
         done = watch.order("b1", "anna", force=True)

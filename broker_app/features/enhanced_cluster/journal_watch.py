@@ -115,6 +115,8 @@ class JournalWatch:
         self._thread: Thread | None = None
         #: why the registry cannot be read now; empty while it can
         self._unreachable = ""
+        #: why another member is not found, empty if all are
+        self._twin = ""
         self._totals = TakeoverTotals()
         self._noted_at = 0.0
         #: when a journal that could not be taken over is tried again
@@ -199,7 +201,7 @@ class JournalWatch:
 
     def discovery(self) -> DiscoveryReport:
         """The registry as a way in which brokers find each other."""
-        return DiscoveryReport(way="registry", place=self._cluster_id, error=self._unreachable)
+        return DiscoveryReport(way="registry", place=self._cluster_id, error=self._unreachable or self._twin)
 
     def close(self) -> None:
         """Take over nothing more, and end. Blocks."""
@@ -243,12 +245,30 @@ class JournalWatch:
         self._detector.look(others)
         addresses = {seen.note.address for seen in content.journals if seen.note.holder != self._member.name}
         self._call_soon(self._found, sorted(addresses))
+        self._look_for_twins(others)
         while self._orders and not self._closing.is_set():
             self._carry_out(self._orders.popleft())
         for seen in others:
             if not self._closing.is_set() and self._may_take():
                 self._take_if_free(seen)
         self._read_ahead(others)
+
+    def _look_for_twins(self, others: list[Seen]) -> None:
+        """Report a member with the address of this one, which neither is ever linked to."""
+        twins = {
+            seen.note.holder
+            for seen in others
+            if seen.note.address == self._member.address and seen.age_s < self._timing.suspect_s
+        }
+        fault = ""
+        if twins - {self._member.name}:
+            fault = (
+                f"{', '.join(sorted(twins))} has the address of this broker, {self._member.address}: set "
+                "cluster_host of each member to the name by which the others reach it"
+            )
+        if fault and not self._twin:
+            log.warning("members of the cluster cannot find each other: %s", fault)
+        self._twin = fault
 
     def _read_ahead(self, others: list[Seen]) -> None:
         """Read some of the journals that may have to be taken over soon."""
