@@ -1,7 +1,8 @@
 """Faults of members in a row under load: what is promised is there, repeats are marked, one takes over.
 
-Clients of all members send with receipts, receive and acknowledge. Two members at a time are killed, paused
-beyond their lease and resumed, or cut off from the store. A probe asks who serves which journal meanwhile.
+Each member has clients that send with receipts, receive and acknowledge, and come back to it. Two members at
+a time are killed, paused beyond their lease and resumed, cut off from the store, or have a silent network to
+it. A probe asks who serves which journal meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,9 +37,10 @@ from tests.support.stores import STORES, Stores
 
 pytestmark = pytest.mark.process
 
-#: with each store; of them a third is of each way
+#: with each store
 FAULTS = int(os.environ.get("FAULTS", "5"))
-_WAYS = ("kill", "pause", "cut")
+#: of nine faults
+_WAYS = ("kill", "pause", "cut", "kill", "silence", "kill", "pause", "kill", "kill")
 _MEMBERS = 3
 #: members that fail at a time
 _AT_ONCE = 2
@@ -88,6 +89,17 @@ class StormLedger(Ledger):
         return found
 
 
+class Home:
+    """The clients of one member."""
+
+    def __init__(self, arena: Arena, number: int) -> None:
+        self._arena = arena
+        self._number = number
+
+    def client(self) -> mom_client.Client:
+        return self._arena.client_of(self._number)
+
+
 class Arena:
     """Members that have a way of their own to the store each, and the registry."""
 
@@ -98,21 +110,27 @@ class Arena:
         self.probe = probe
         self._proxies = proxies
         self._registry = registry
+        #: of each client, whether it is connected to its member
+        self._at_home: list[Callable[[], bool]] = []
         #: all takeovers so far by journal and epoch; the registry keeps the newest alone
         self._takeovers: dict[tuple[str, int], TakeoverReport] = {}
 
-    def client(self, **options: Any) -> mom_client.Client:
-        """A client of one member, that goes to another when that fails."""
+    def client_of(self, number: int) -> mom_client.Client:
+        """A client of one member: it goes to another when that fails, and comes back to it."""
         addresses = [f"stomp://{one.host}:{one.stomp_port}" for one in self.brokers]
-        random.shuffle(addresses)
-        broker = self.brokers[0]
-        uri = f"failover:({','.join(addresses)})?maxReconnectDelay=100"
-        return mom_client.connect(uri, login=broker.user, passcode=broker.password, **options)
+        home = addresses.pop(number)
+        options = "maxReconnectDelay=100&randomize=false&priorityBackup=true"
+        uri = f"failover:({','.join([home, *addresses])})?{options}"
+        broker = self.brokers[number]
+        client = mom_client.connect(uri, login=broker.user, passcode=broker.password)
+        self._at_home.append(lambda: client.connected and client.address == home)
+        return client
 
     async def fail(self, ways: Sequence[str]) -> None:
-        """Have as many members fail as there are ways, wait until others have taken over, and bring them
-        back."""
+        """Have as many members fail as there are ways, each with its clients, wait until others have taken
+        over, and bring them back."""
         await self.start_all()
+        await _until(lambda: all(is_at_home() for is_at_home in self._at_home))
         numbers = random.sample(range(_MEMBERS), len(ways))
         others = [self.brokers[one] for one in range(_MEMBERS) if one not in numbers]
         async with working(self._keep(others)):
@@ -134,6 +152,9 @@ class Arena:
             broker.kill()
         elif way == "pause":
             os.kill(broker.pid, signal.SIGSTOP)
+        elif way == "silence":
+            network.out.hold()
+            network.back.hold()
         else:
             network.accepts = False
             network.cut()
@@ -170,6 +191,10 @@ class Arena:
         done = [one.takeover for one in self._registry.read().takeovers if one.takeover.result == "complete"]
         self._takeovers.update(((one.journal, one.epoch), one) for one in done)
         return max((epoch for one, epoch in self._takeovers if one == journal), default=0)
+
+    def of_messages(self) -> int:
+        """The number of takeovers of journals that had messages."""
+        return sum(one.messages > 0 for one in self._takeovers.values())
 
     def took_s(self) -> list[float]:
         """Seconds from the suspicion to the end of each takeover."""
@@ -219,17 +244,21 @@ async def test_members_that_fail_in_a_row_lose_nothing_and_have_one_taker_each(
             ledgers = [
                 StormLedger(f"/queue/storm-{number}", brokers=found.brokers) for number in range(_MEMBERS)
             ]
-            async with working(found.probe.run(), *(one.receive(found) for one in ledgers)):
-                async with working(*(one.send(found) for one in ledgers)):
+            homes = [Home(found, number) for number in range(_MEMBERS)]
+            pairs = list(zip(ledgers, homes, strict=True))
+            async with working(found.probe.run(), *(one.receive(home) for one, home in pairs)):
+                async with working(*(one.send(home) for one, home in pairs)):
                     for at in range(0, len(ways), _AT_ONCE):
                         await asyncio.sleep(random.uniform(0.1, 0.6))
                         await found.fail(ways[at : at + _AT_ONCE])
                 await _until(lambda: all(one.promised <= one.seen for one in ledgers))
-            took_s, probe = found.took_s(), found.probe
+            took_s, of_messages, probe = found.took_s(), found.of_messages(), found.probe
     print(f"{kind}: {len(ways)} faults; suspicion to service {statistics.median(took_s):.2f} s (median), "
-          f"{max(took_s):.2f} s at most; {len(probe.takers)} takeovers seen by the probe")  # fmt: skip
+          f"{max(took_s):.2f} s at most; {len(probe.takers)} takeovers seen by the probe, "
+          f"{of_messages} of journals with messages")  # fmt: skip
     assert probe.faults() == []
     assert len(probe.takers) >= len(ways)
+    assert 3 * of_messages >= len(ways), "too few journals had messages to show anything"
     for one in ledgers:
         # One that its producer has sent again is in two journals, and comes from the other one after its
         # acknowledgement.
