@@ -47,6 +47,9 @@ async def test_messages_of_a_member_that_is_killed_are_served_by_another(members
     async with b1.stomp() as producer:
         for number in range(100):
             await producer.send(QUEUE, b"%d" % number)
+        async with producer.subscribe("/topic/prices", durable="audit"):
+            pass
+        await producer.send("/topic/prices", b"while its subscriber was away")
     b1.kill()
     await becomes(lambda: owners(b3), {"b1": 100})
     async with b2.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
@@ -54,6 +57,8 @@ async def test_messages_of_a_member_that_is_killed_are_served_by_another(members
         assert bodies(found) == [b"%d" % number for number in range(100)]
         # Its producer could have sent each again to another member, which then has it, too.
         assert all(message.redelivered for message in found)
+    async with b2.stomp() as consumer, consumer.subscribe("/topic/prices", durable="audit") as prices:
+        assert bodies(await take(prices, 1)) == [b"while its subscriber was away"]
     b1.start()  # nothing that was taken comes back, and it joins empty
     async with b1.rest() as http:
         assert (await http.get("/queues/orders")).status_code == 404
