@@ -81,7 +81,7 @@ class Stomp:
 
 
 def consuming(server: Mom, case: Case) -> Callable[[int], None]:
-    """What publishes so many messages in a window, receives and acknowledges them."""
+    """A function that publishes so many messages in a window, receives and acknowledges them."""
     producer, consumer, queue = Stomp(server), Stomp(server), f"/queue/instructions-{case.window}"
     consumer.send(
         f"SUBSCRIBE\nid:1\ndestination:{queue}\nack:client-individual\nprefetch-count:{PREFETCH}\n"
@@ -102,7 +102,7 @@ def consuming(server: Mom, case: Case) -> Callable[[int], None]:
 
 
 def posting(server: Mom, case: Case) -> Callable[[int], None]:
-    """What publishes so many messages by POST, one after the other."""
+    """A function that publishes so many messages by POST, one after the other."""
     connection = socket.create_connection((HOST, server.ports[0]))
     login = base64.b64encode(f"admin:{server.password}".encode()).decode()
     request = (
@@ -144,7 +144,7 @@ def _output(server: Mom) -> Path:
 
 
 def _counted(server: Mom) -> Any:
-    """What was counted since the last call: functions with instructions and calls."""
+    """The instructions and calls of each function since the last call."""
     os.kill(server.pid, signal.SIGUSR1)
     output = _output(server)
     while not output.exists():
@@ -156,7 +156,7 @@ def _counted(server: Mom) -> Any:
 
 
 def _counts(server: Mom, work: Callable[[], None]) -> Counts:
-    """What the loop's thread did while something was done."""
+    """The instructions and calls of the loop's thread while something was done."""
     _counted(server)
     work()
     found: Counts = defaultdict(lambda: (0.0, 0.0))

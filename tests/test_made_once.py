@@ -1,4 +1,4 @@
-"""What takes long to make is made once, and is complete wherever it is used."""
+"""Files that take long to make are made once, and are complete wherever they are used."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What pytest-django does around each test, left out of tests for which it would do nothing.
+"""Leaves out the fixtures that pytest-django has for each test where they would do nothing.
 
 Its eight fixtures take longer to set up than many a test runs, and there are ten thousand tests.
 """
