@@ -115,8 +115,8 @@ class JournalWatch:
         self._thread: Thread | None = None
         #: why the registry cannot be read now; empty while it can
         self._unreachable = ""
-        #: why another member is not found, empty if all are
-        self._twin = ""
+        #: which other member has the address of this one; empty if none has
+        self._shared_address = ""
         self._totals = TakeoverTotals()
         self._noted_at = 0.0
         #: when a journal that could not be taken over is tried again
@@ -201,7 +201,9 @@ class JournalWatch:
 
     def discovery(self) -> DiscoveryReport:
         """The registry as a way in which brokers find each other."""
-        return DiscoveryReport(way="registry", place=self._cluster_id, error=self._unreachable or self._twin)
+        return DiscoveryReport(
+            way="registry", place=self._cluster_id, error=self._unreachable or self._shared_address
+        )
 
     def close(self) -> None:
         """Take over nothing more, and end. Blocks."""
@@ -245,7 +247,7 @@ class JournalWatch:
         self._detector.look(others)
         addresses = {seen.note.address for seen in content.journals if seen.note.holder != self._member.name}
         self._call_soon(self._found, sorted(addresses))
-        self._look_for_twins(others)
+        self._check_own_address(others)
         while self._orders and not self._closing.is_set():
             self._carry_out(self._orders.popleft())
         for seen in others:
@@ -253,22 +255,20 @@ class JournalWatch:
                 self._take_if_free(seen)
         self._read_ahead(others)
 
-    def _look_for_twins(self, others: list[Seen]) -> None:
-        """Report a member with the address of this one, which neither is ever linked to."""
-        twins = {
-            seen.note.holder
-            for seen in others
-            if seen.note.address == self._member.address and seen.age_s < self._timing.suspect_s
-        }
-        fault = ""
-        if twins - {self._member.name}:
-            fault = (
-                f"{', '.join(sorted(twins))} has the address of this broker, {self._member.address}: set "
-                "cluster_host of each member to the name by which the others reach it"
-            )
-        if fault and not self._twin:
+    def _check_own_address(self, others: list[Seen]) -> None:
+        """Report a member that has the address of this one: the two are never linked."""
+        own, fault = self._member, ""
+        for seen in others:
+            holder = seen.note.holder
+            is_alive = holder != own.name and seen.age_s < self._timing.suspect_s
+            if is_alive and seen.note.address == own.address:
+                fault = (
+                    f"{holder} has the address of this broker, {own.address}: set cluster_host of each "
+                    "member to the name by which the others reach it"
+                )
+        if fault and not self._shared_address:
             log.warning("members of the cluster cannot find each other: %s", fault)
-        self._twin = fault
+        self._shared_address = fault
 
     def _read_ahead(self, others: list[Seen]) -> None:
         """Read some of the journals that may have to be taken over soon."""
