@@ -182,7 +182,8 @@ class Config:
     console_url: str | None = _setting(
         None,
         "address of the console for people, also for links in notifications: https://mom.example.org/broker where a "
-        "proxy has it below /broker; with https and no certificate here, the proxy ends TLS",
+        "proxy has it below /broker; with https and no certificate here, a proxy ends TLS, and names clients in "
+        "X-Forwarded-For",
         pattern=r"https?://[^/?#\s]+(/[\w.~-]+)*/?",
     )
 
