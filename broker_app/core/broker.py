@@ -301,7 +301,8 @@ class Broker:
         return out
 
     def _run_due(self) -> None:
-        """Do what is due at this time, and find out when something is due next."""
+        """Do what is due at this time, and find out when something is due next. Paced producers report that
+        themselves: they are reviewed in each turn while some wait."""
         self.sweeper.run_due()
         sweep_ms = self.sweeper.sweep_ms
         self.turn.next_call_ms = min(

@@ -55,7 +55,6 @@ JITTER: Final = 0.2
 TICK_S: Final = 1.0
 #: why a MOM ends a connection because of a single frame
 UNREADABLE: Final = ("too-large", "too-many-headers")
-#: where a MOM sends refusals of single acts
 
 #: the event of each desired state
 _WANTED: Final = dict(zip(DESIRED_STATES, (BRIDGE_RESUMED, BRIDGE_PAUSED, BRIDGE_DRAINING), strict=True))

@@ -55,17 +55,13 @@ def _groups(rows: Sequence[Facts]) -> list[tuple[str, list[Facts]]]:
 def _in_words(rows: Sequence[Facts]) -> list[Facts]:
     """The settings of destinations with labels, values and sentences as their form has them."""
     words = FieldWords("destinations")
-    return [
-        {
-            **row,
-            "label": words.label(name),
-            "value": words.value(name, row["value"]),
-            "default": words.value(name, row["default"]),
-            "about": words.about(name),
-        }
-        for row in rows
-        for name in (row["name"],)
-    ]
+
+    def in_words(row: Facts) -> Facts:
+        name = row["name"]
+        values = {key: words.value(name, row[key]) for key in ("value", "default")}
+        return {**row, "label": words.label(name), "about": words.about(name), **values}
+
+    return [in_words(row) for row in rows]
 
 
 def _matching(rows: Sequence[Facts], query: str, chosen: bool) -> list[Facts]:
