@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
@@ -72,13 +74,16 @@ class Administration:
             else:
                 self._consumers.make_available(subscription)
 
-    def purge(self, command: c.Purge, queue: Queue) -> None:
-        """Remove the messages that wait in a queue."""
+    def purge(self, command: c.Purge, queue: Queue) -> c.Steps | None:
+        """Remove the messages that wait in a queue. Returns the rest when the deadline has passed."""
+        return self._turn.in_parts(c.Steps(command.peer, self._purge(command, queue)))
+
+    def _purge(self, command: c.Purge, queue: Queue) -> Iterator[None]:
         if command.delayed:
             self._scheduler.cancel_all(queue.address, records.PURGED)
         if command.ready:
             kept = [(lane.priority, lane.delivered_up_to, lane.shift) for lane in queue.lanes]
-            self._store.record_ends(queue, *self._store.empty(queue), records.PURGED)
+            yield from self._store.purge(queue)
             for priority, delivered_up_to, shift in kept:
                 lane = queue.lane(priority)
                 lane.delivered_up_to, lane.shift = delivered_up_to, shift
@@ -104,11 +109,14 @@ class Administration:
             raise _no_queue(address)
         return queue
 
-    def delete_queue(self, command: c.DeleteQueue, queue: Queue) -> None:
-        """Delete a queue, with all waiting and unsettled messages."""
-        messages, positions = self._store.empty(queue)
-        messages += self._unsettled.take(queue)
-        self._store.record_ends(queue, messages, positions, records.PURGED)
+    def delete_queue(self, command: c.DeleteQueue, queue: Queue) -> c.Steps | None:
+        """Delete a queue, with all waiting and unsettled messages. Returns the rest when the deadline has
+        passed."""
+        return self._turn.in_parts(c.Steps(command.peer, self._delete_queue(command, queue)))
+
+    def _delete_queue(self, command: c.DeleteQueue, queue: Queue) -> Iterator[None]:
+        yield from self._store.purge(queue)
+        self._store.record_ends(queue, self._unsettled.take(queue), (), records.PURGED)
         self._scheduler.cancel_all(queue.address, records.PURGED)
         del self._destinations.queues[queue.address]
         queue.deleted = True

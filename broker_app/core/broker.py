@@ -224,7 +224,8 @@ class Broker:
             c.DeleteOffset: (forwarding.check_unused, forwarding.delete_offset),
             c.ReassignOffset: (forwarding.check_unused, forwarding.reassign_offset),
             c.PublishBulk: (None, bulk.publish),
-            c.Steps: (None, self.turn.in_steps),
+            c.Parts: (None, self.turn.in_parts),
+            c.Steps: (None, self.turn.in_parts),
             c.DeleteBulkProducer: (bulk.check_delete, bulk.delete),
             c.Reconfigure: (None, administration.reconfigure),
             c.CreateQueue: (administration.check_create, administration.create_queue),
@@ -417,4 +418,4 @@ class Broker:
 def _is_ignored(command: c.Command) -> bool:
     """Return whether a command was sent after its connection was stopped."""
     peer: Peer | None = getattr(command, "peer", None)
-    return peer is not None and peer.stopped and type(command) not in (c.Disconnect, c.Steps)
+    return peer is not None and peer.stopped and type(command) not in (c.Disconnect, c.Parts, c.Steps)

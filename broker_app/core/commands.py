@@ -532,12 +532,18 @@ class PublishBulk:
 
 
 @dataclass(slots=True)
-class Steps:
-    """The rest of a command of which all or nothing is carried out. It goes on in the next turn before any
-    other command, so that what was checked still holds and no client sees a part of it."""
+class Parts:
+    """The rest of a command that goes on in the next turns. Commands of other peers are carried out between,
+    so that it looks again at what it works on."""
 
     peer: Peer
     left: Iterator[None]
+
+
+@dataclass(slots=True)
+class Steps(Parts):
+    """The rest of a command of which all or nothing is carried out. It goes on in the next turn before any
+    other command, so that what was checked still holds and no client sees a part of it."""
 
 
 @dataclass(slots=True)
@@ -650,6 +656,7 @@ Command = (
     | DeleteOffset
     | ReassignOffset
     | PublishBulk
+    | Parts
     | Steps
     | DeleteBulkProducer
     | Reconfigure

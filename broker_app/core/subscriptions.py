@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
 from broker_app.core.delivery.consumers import AFTER_LOCAL, Consumers
-from broker_app.core.delivery.deliveries import Deliveries
+from broker_app.core.delivery.deliveries import RETURNED_AT_ONCE, Deliveries
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destination import (
     DURABLE_PREFIX,
@@ -336,12 +336,19 @@ class Subscriptions:
 
     def unsubscribe(
         self, command: c.Unsubscribe, checked: tuple[Subscription, NamedSubscription | None]
-    ) -> None:
-        """End a subscription."""
+    ) -> c.Parts | None:
+        """End a subscription. Returns the rest when the deadline has passed."""
         subscription, named = checked
-        self.end(subscription, keep_unsettled=command.keep_unsettled and named is None)
         if named is not None:
-            self._durables.delete(named)
+            return self._turn.in_parts(c.Steps(command.peer, self._unsubscribe(command, subscription, named)))
+        return self._turn.in_parts(c.Parts(command.peer, self._unsubscribe(command, subscription)))
+
+    def _unsubscribe(
+        self, command: c.Unsubscribe, subscription: Subscription, named: NamedSubscription | None = None
+    ) -> Iterator[None]:
+        yield from self._end(subscription, keep_unsettled=command.keep_unsettled and named is None)
+        if named is not None:
+            yield from self._durables.delete(named)
         self._turn.accept(command.peer, command.receipt)
 
     def _named_to_delete(self, subscription: Subscription) -> NamedSubscription:
@@ -357,15 +364,24 @@ class Subscriptions:
         own = _consumers_of(command.peer, command.name)
         return self._durables.deletable(command.name, command.owner, *own, decided=command.decided)
 
-    def delete_durable(self, command: c.DeleteSubscription, named: NamedSubscription) -> None:
-        """Delete a durable subscription, with all its messages."""
+    def delete_durable(self, command: c.DeleteSubscription, named: NamedSubscription) -> c.Steps | None:
+        """Delete a durable subscription, with all its messages. Returns the rest when the deadline has
+        passed."""
+        return self._turn.in_parts(c.Steps(command.peer, self._delete_durable(command, named)))
+
+    def _delete_durable(self, command: c.DeleteSubscription, named: NamedSubscription) -> Iterator[None]:
         for subscription in _consumers_of(command.peer, command.name):
-            self.end(subscription, keep_unsettled=False)
-        self._durables.delete(named)
+            yield from self._end(subscription, keep_unsettled=False)
+        yield from self._durables.delete(named)
         self._turn.accept(command.peer, command.receipt)
 
     def end(self, subscription: Subscription, *, keep_unsettled: bool) -> None:
         """End a subscription. Unsettled deliveries are returned, or (`keep_unsettled`) stay with the peer."""
+        for _ in self._end(subscription, keep_unsettled=keep_unsettled):
+            """It may take longer than a turn."""
+
+    def _end(self, subscription: Subscription, *, keep_unsettled: bool) -> Iterator[None]:
+        """End a subscription at once; the steps return its deliveries."""
         peer = subscription.peer
         peer.subscriptions.pop(subscription.id, None)
         self._count_texts(subscription, -1)
@@ -384,9 +400,13 @@ class Subscriptions:
             self._store.close_queue(queue)
             keep_unsettled = False
         if subscription.unsettled and not keep_unsettled:
-            for tag in self._unsettled.take_tags(subscription):
-                _, message = peer.unsettled.pop(tag)
-                self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)
+            for at, tag in enumerate(self._unsettled.take_tags(subscription), 1):
+                if at % RETURNED_AT_ONCE == 0:
+                    yield
+                held = peer.unsettled.pop(tag, None)
+                if held is None:
+                    continue  # its lease has ended meanwhile
+                self._deliveries.return_delivery(*held, CONSUMER_LEFT)
                 if peer.strict:
                     peer.returned[tag] = None
                     if len(peer.returned) > MAX_RETURNED:

@@ -118,7 +118,7 @@ class Transactions:
 
     def commit(self, command: c.Commit) -> c.Steps | None:
         """Carry out all commands of a transaction, or none; it ends in any case."""
-        return self._turn.in_steps(c.Steps(command.peer, self._commit(command)))
+        return self._turn.in_parts(c.Steps(command.peer, self._commit(command)))
 
     def _commit(self, command: c.Commit) -> Iterator[None]:
         """Check all commands, then carry them out."""

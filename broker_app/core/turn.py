@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from broker_app.base.deadline import NEVER, Deadline
 from broker_app.base.refused import Refused, internal
@@ -28,6 +28,7 @@ from broker_app.core.outcome import (
 from broker_app.core.policy import Policies
 from broker_app.core.topics.topic import Topics
 
+_Parts = TypeVar("_Parts", bound=c.Parts)
 _SYSTEM_TOPICS = f"/topic/{SYSTEM}"
 
 # Messages outside the journal take their positions from here up, so that ids stay unique.
@@ -142,11 +143,11 @@ class Turn:
         self.out.failures.append(Failure(peer, error))
         return internal().detail
 
-    def in_steps(self, steps: c.Steps) -> c.Steps | None:
+    def in_parts(self, parts: _Parts) -> _Parts | None:
         """Go on with a command; returns what is left of it when the deadline has passed."""
-        for _ in steps.left:
+        for _ in parts.left:
             if self.deadline.passed:
-                return steps
+                return parts
         return None
 
     def stop(self, peer: Peer) -> None:

@@ -451,8 +451,8 @@ class TestFacts:
         consumer = consumer_of(stage, b"1", b"2", credit=1)
         consumer.unsubscribe(keep_unsettled=True)
         stage.decide(c.DeleteQueue(stage.client().peer, "/queue/a", force=True))
-        (record,) = read(stage.batches[-1])
-        assert record.facts == {2: Fact(0, 1, 0, 0, 0), 1: Fact(0, 1, 0, 1, 0)}
+        waiting, unsettled = read(stage.batches[-1])
+        assert (waiting.facts, unsettled.facts) == ({2: Fact(0, 1, 0, 0, 0)}, {1: Fact(0, 1, 0, 1, 0)})
 
     def test_a_purge_shows_those_that_are_in_memory(self) -> None:
         stage = Stage(window=2)

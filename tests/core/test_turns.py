@@ -12,12 +12,13 @@ import pytest
 
 from broker_app.base import deadline
 from broker_app.base.deadline import TURN_S, Deadline
-from broker_app.core import broker
+from broker_app.core import broker, subscriptions
 from broker_app.core import commands as c
 from broker_app.core.delivery import deliveries, dispatcher
 from broker_app.core.message import Envelope
 from broker_app.core.outcome import Outcome
 from broker_app.core.publishing import admission
+from broker_app.core.storage import message_store, sweeper
 from tests.core.flood import flood
 from tests.core.stage import Client, Stage
 from tests.core.storm import storm
@@ -212,6 +213,109 @@ def test_a_cumulative_acknowledgement_of_many_deliveries_takes_several_turns(
     assert not client.peer.unsettled
 
 
+def test_many_deliveries_are_refused_in_several_turns() -> None:
+    stage = Stage()
+    client, other = stage.client(), stage.client()
+    stage.decide(stage.client().sending("/queue/a", *[b"x"] * 400))
+    client.subscribe("/queue/a", c.CLIENT, credit=400)
+    last = client.got[-1][1]
+    stage.decide(c.Subscribe(other.peer, "1", "/queue/a", c.INDIVIDUAL, credit=1_000))
+    outcomes = turns(
+        stage, c.Pause(client.peer), c.Return(client.peer, [last], cumulative=True, receipt="all")
+    )
+    assert len(outcomes) > 3
+    assert client.accepted[-1][0] == "all"
+    assert not client.peer.unsettled
+    assert len(other.peer.unsettled) == 400
+
+
+def test_a_subscription_with_many_deliveries_ends_in_several_turns() -> None:
+    stage = Stage()
+    client, other = stage.client(), stage.client()
+    stage.decide(stage.client().sending("/queue/a", *[b"x"] * 400))
+    client.subscribe("/queue/a", c.INDIVIDUAL, credit=400)
+    (id,) = client.peer.subscriptions
+    other.subscribe("/queue/a", c.INDIVIDUAL, credit=1_000)
+    outcomes = turns(stage, c.Unsubscribe(client.peer, id, receipt="end"))
+    assert len(outcomes) > 3
+    assert client.accepted[-1][0] == "end"
+    assert not client.peer.unsettled
+    assert len(other.peer.unsettled) == 400
+
+
+def test_many_leases_end_in_several_turns() -> None:
+    stage = Stage()
+    client = stage.client()
+    stage.decide(stage.client().sending("/queue/a", *[b"x"] * 400))
+    client.subscribe("/queue/a", c.INDIVIDUAL, credit=400, lease_ms=1_000)
+    stage.decide(c.Pause(client.peer))
+    left = lefts(stage, lambda: len(client.peer.unsettled))
+    assert len(left) > 3
+    assert (left[-1], stage.queue("/queue/a").depth) == (0, 400)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_many_messages_expire_in_several_turns(mixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeper, "EXPIRED_AT_ONCE", 30)
+    stage = Stage()
+    client = stage.client()
+    at_ms = stage.now_us // 1000 + 500
+    for number in range(400):
+        kept = mixed and number % 2 == 0
+        stage.decide(client.sending("/queue/a", b"x", expires_ms=0 if kept else at_ms))
+    left = lefts(stage, lambda: stage.queue("/queue/a").depth)
+    assert len(left) > 3
+    assert left[-1] == (200 if mixed else 0)
+    assert stage.broker.turn.counters["expired"] == 400 - left[-1]
+
+
+def lefts(stage: Stage, left: Callable[[], int]) -> list[int]:
+    """What is left after each turn of the next two seconds that something is done in."""
+    found = [left()]
+    slow = each_look(0.4 * TURN_S)
+    ends_us = stage.now_us + 2_000_000
+    stage.now_us += 1_000_000
+    while stage.now_us < ends_us:
+        slow.begin()
+        outcome = stage.broker.decide((), stage.now_us, None, slow)
+        stage._commit(outcome)
+        stage._let_out(outcome)
+        found += [left()] if left() != found[-1] else []
+        stage.now_us += 10_000
+    return found
+
+
+@pytest.mark.parametrize("kind", ["purge", "delete", "forget"])
+def test_a_queue_with_many_messages_is_emptied_in_several_turns(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_store, "PURGED_AT_ONCE", 10)
+    stage = Stage()
+    client = stage.client()
+    client.subscribe("/topic/a", name="mine", durable=True)
+    (named,) = stage.broker.destinations.named.values()
+    (id,) = client.peer.subscriptions
+    stage.decide(c.Unsubscribe(client.peer, id))
+    address = "/topic/a" if kind == "forget" else "/queue/a"
+    stage.decide(client.sending(address, *[b"x"] * 100))
+    run: Sequence[c.Command] = {
+        "purge": [c.Purge(client.peer, address, "done")],
+        "delete": [c.DeleteQueue(client.peer, address, force=True, receipt="done")],
+        "forget": [c.DeleteSubscription(client.peer, "mine", receipt="done")],
+    }[kind]
+    slow, outcome, count = each_look(0.4 * TURN_S), None, 0
+    while outcome is None or stage.broker.is_behind:
+        slow.begin()
+        outcome, run, count = stage.broker.decide(run, stage.now_us, outcome, slow), (), count + 1
+    stage._commit(outcome)
+    stage._let_out(outcome)
+    assert count > 3
+    assert client.accepted[-1][0] == "done"
+    assert len(outcome.freed) == 100
+    queue = named.queue if kind == "forget" else stage.broker.destinations.queues.get(address)
+    assert queue is None or not queue.depth
+
+
 def test_nothing_comes_between_the_check_of_a_transaction_and_its_commands() -> None:
     """A lease that ends, an alarm and a message of another would make what was checked untrue."""
     stage = Stage()
@@ -244,7 +348,10 @@ def test_the_laws_hold_however_often_a_turn_is_interrupted(
         (deadline, {"_STEPS": 1}),
         (broker, {"_COMMANDS": 0}),
         (admission, {"MOST_ENTRIES": 1, "MOST_COPIES": 0}),
-        (deliveries, {"MOST_TAGS": 1}),
+        (deliveries, {"MOST_TAGS": 1, "RETURNED_AT_ONCE": 1}),
+        (subscriptions, {"RETURNED_AT_ONCE": 1}),
+        (message_store, {"PURGED_AT_ONCE": 1}),
+        (sweeper, {"EXPIRED_AT_ONCE": 1}),
         (dispatcher, {"_QUEUES": 1, "_MESSAGES": 1}),
     ):
         for name, value in steps.items():

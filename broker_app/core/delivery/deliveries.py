@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappush
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ from broker_app.core.turn import Turn
 
 #: deliveries that are settled between two looks at the clock
 MOST_TAGS = 4_096
+#: and those that are returned
+RETURNED_AT_ONCE = 16
 
 
 class Failure(NamedTuple):
@@ -124,12 +126,20 @@ class Deliveries:
         if subscription.queue.selective is not None:
             self._selective.group_settled(subscription.queue, message)
 
-    def return_(self, command: c.Return, tags: Sequence[int]) -> None:
-        """Return deliveries that were not consumed."""
+    def return_(self, command: c.Return, tags: Sequence[int]) -> c.Parts | None:
+        """Return deliveries that were not consumed. Returns the rest when the deadline has passed."""
+        return self._turn.in_parts(c.Parts(command.peer, self._return(command, tags)))
+
+    def _return(self, command: c.Return, tags: Sequence[int]) -> Iterator[None]:
         peer = command.peer
         origins = frozenset[Origin]() if command.receipt is None else self.origins_of(peer, tags)
-        for tag in tags:
-            subscription, message = peer.unsettled.pop(tag)
+        for at, tag in enumerate(tags, 1):
+            if at % RETURNED_AT_ONCE == 0:
+                yield
+            held = peer.unsettled.pop(tag, None)
+            if held is None:
+                continue  # its lease has ended meanwhile
+            subscription, message = held
             self._leases.end(peer, tag)
             if command.attempted:
                 self.return_delivery(
@@ -146,17 +156,24 @@ class Deliveries:
                     self._back_to_place(subscription.queue, message)
         self._remote_receipts.accept(peer, command.receipt, origins)
 
-    def retry_delayed(self, command: c.RetryDelayed) -> None:
-        """End the wait of the returned messages of a queue."""
+    def retry_delayed(self, command: c.RetryDelayed) -> c.Parts | None:
+        """End the wait of the returned messages of a queue. Returns the rest when the deadline has passed."""
+        return self._turn.in_parts(c.Parts(command.peer, self._retry_delayed(command)))
+
+    def _retry_delayed(self, command: c.RetryDelayed) -> Iterator[None]:
         peer = self._delayed.peer
         waiting = [
             tag
             for tag, (holder, message) in peer.unsettled.items()
             if holder.queue.address == command.address and message.position not in self._dying
         ]
-        for tag in waiting:
-            self._leases.end(peer, tag)
-            self.lease_ended(*peer.unsettled.pop(tag))
+        for at, tag in enumerate(waiting, 1):
+            if at % RETURNED_AT_ONCE == 0:
+                yield
+            held = peer.unsettled.pop(tag, None)
+            if held is not None:  # else its wait has ended meanwhile
+                self._leases.end(peer, tag)
+                self.lease_ended(*held)
         self._turn.accept(command.peer, command.receipt)
 
     def extend(self, command: c.Extend, tags: Sequence[int]) -> None:

@@ -48,7 +48,7 @@ class BulkPublishing:
 
     def publish(self, command: c.PublishBulk) -> c.Steps | None:
         """Publish all rows, or none, and record how far their producer has come."""
-        return self._turn.in_steps(c.Steps(command.peer, self._publish(command)))
+        return self._turn.in_parts(c.Steps(command.peer, self._publish(command)))
 
     def _publish(self, command: c.PublishBulk) -> Iterator[None]:
         try:

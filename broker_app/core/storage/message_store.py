@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import heapify
+from itertools import islice
 
 from broker_app.base.large_record import bytes_of
 from broker_app.core import commands as c
@@ -23,6 +24,9 @@ from broker_app.core.snapshot_format import LoadedSection
 from broker_app.core.storage.lane import Lane, is_pageable, sequence_of
 from broker_app.core.tap import Taps
 from broker_app.core.turn import Turn
+
+#: messages that one step of a purge removes: less than 1 ms
+PURGED_AT_ONCE = 500
 
 
 class MessageStore:
@@ -308,22 +312,20 @@ class MessageStore:
                 del lane.attempts[position]
         return found
 
-    def empty(self, queue: Queue) -> tuple[list[Message], list[int]]:
-        """Remove all waiting messages; returns the recorded ones in memory, and the positions of the
-        others."""
-        messages: list[Message] = []
-        positions: list[int] = []
+    def purge(self, queue: Queue) -> Iterator[None]:
+        """Remove all waiting messages and record their end, in steps."""
         queue.counters.removed += queue.depth
-        for lane in queue.lanes:
-            for message in lane.in_memory():
-                self.count_body(queue, -message.size)
-                if message.recorded:
-                    messages.append(message)
-            positions += lane.loading
-            for chunk in lane.paged.chunks():
-                positions += chunk
+        lanes = queue.lanes.copy()
         queue.lanes.clear()
-        return messages, positions
+        for lane in lanes:
+            waiting = lane.in_memory()
+            while messages := list(islice(waiting, PURGED_AT_ONCE)):
+                self.count_body(queue, -sum(message.size for message in messages))
+                self.record_ends(queue, [one for one in messages if one.recorded], (), records.PURGED)
+                yield
+            for positions in (lane.loading, *lane.paged.chunks()):
+                self.record_ends(queue, (), positions, records.PURGED)
+                yield
 
     def close_queue(self, queue: Queue) -> None:
         """Delete a queue that is not recorded."""

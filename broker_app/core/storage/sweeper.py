@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify
+from itertools import islice
 
 from broker_app.core import commands as c
 from broker_app.core.delivery.deliveries import Deliveries
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destinations import Destinations
+from broker_app.core.message import Message
 from broker_app.core.model import Queue
 from broker_app.core.outcome import UNUSED, DestinationDeleted
 from broker_app.core.publishing.dedup import DedupWindows
@@ -16,6 +18,7 @@ from broker_app.core.remote.cluster_usage import MOST_UNUSED, ClusterUsage
 from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.storage.dead_letters import DeadLetters
+from broker_app.core.storage.lane import Lane
 from broker_app.core.storage.message_store import MessageStore
 from broker_app.core.storage.scheduler import Scheduler
 from broker_app.core.timers import SLICE_MS, SWEEP_MS
@@ -24,6 +27,8 @@ from broker_app.core.turn import Turn
 
 #: queues that one part of a sweep checks; so many messages count as one more
 SWEEP_WORK, MESSAGES_PER_QUEUE = 1_000, 16
+#: messages that expire between others, of one queue in one part
+EXPIRED_AT_ONCE = 500
 
 
 class Sweeper:
@@ -60,6 +65,11 @@ class Sweeper:
         #: queues that the present sweep has not checked yet
         self._unswept: list[Queue] = []
 
+    @property
+    def is_behind(self) -> bool:
+        """True if a part of the present sweep is left."""
+        return bool(self._unswept)
+
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift what is due or counted since some time, because the clock was set."""
         self.sweep_ms += by_ms
@@ -70,8 +80,10 @@ class Sweeper:
                 queue.selective.shift(by_ms)
 
     def run_due(self) -> None:
-        """Do what is due: leases that end, delayed messages, and the next part of the sweep."""
-        for peer, tag in self._unsettled.leases.due(self._turn.now_ms):
+        """Do what is due: leases that end, delayed messages, and the next part of the sweep. It has its time
+        however long the commands of the turn have taken, or it would never catch up with them."""
+        self._turn.deadline.begin()
+        for peer, tag in self._turn.deadline.each(self._unsettled.leases.due(self._turn.now_ms)):
             held = peer.unsettled.pop(tag, None)
             if held is not None:
                 self._deliveries.lease_ended(*held)
@@ -98,7 +110,7 @@ class Sweeper:
             if queue.selective is not None:
                 self._selective.drop_unused(queue)
             if queue.expiring:
-                work -= self._expire_waiting(queue) // MESSAGES_PER_QUEUE
+                work -= self._expire_waiting(queue)
                 for lane in queue.lanes:
                     if room > 0 and lane.paged and not lane.ready:
                         self._store.fetch(queue, lane)
@@ -157,24 +169,45 @@ class Sweeper:
             self._dedup_windows.sweep(self._turn.now_ms, windows)
 
     def _expire_waiting(self, queue: Queue) -> int:
-        """Remove expired messages that are in memory; returns how many messages were checked."""
+        """Remove expired messages that are in memory; returns how much work that was. What is left when the
+        deadline has passed is for the next part of the sweep."""
         checked = 0
         for lane in queue.lanes:
+            # Mostly those expire first that came first: then no others are looked at.
+            for message in self._turn.deadline.each(self._expired_first(lane)):
+                self._expire(queue, message)
+                checked += 1
+            if lane.ready and self._has_expired(lane.ready[0]):
+                self._unswept.append(queue)
+                return SWEEP_WORK
             checked += len(lane.ready) + len(lane.returned)
-            expired = [m for m in lane.in_memory() if 0 < m.expires_ms <= self._turn.now_ms]
+            expired = list(islice(filter(self._has_expired, lane.in_memory()), EXPIRED_AT_ONCE))
             if not expired:
                 continue
-            for message in expired:
-                self._store.count_body(queue, -message.size)
-                self._dead_letters.expire(queue, message)
-            alive = [m for m in lane.ready if not 0 < m.expires_ms <= self._turn.now_ms]
+            gone = {message.position for message in expired}
+            alive = [message for message in lane.ready if message.position not in gone]
             lane.ready.clear()
             lane.ready.extend(alive)
-            lane.returned = [
-                entry for entry in lane.returned if not 0 < entry[1].expires_ms <= self._turn.now_ms
-            ]
+            lane.returned = [entry for entry in lane.returned if entry[1].position not in gone]
             heapify(lane.returned)
+            for message in expired:
+                self._expire(queue, message)
+            if len(expired) == EXPIRED_AT_ONCE:
+                self._unswept.append(queue)
+                return SWEEP_WORK
         queue.expiring = any(m.expires_ms for lane in queue.lanes for m in lane.in_memory()) or any(
             lane.paged or lane.loading for lane in queue.lanes
         )
-        return checked
+        return checked // MESSAGES_PER_QUEUE
+
+    def _expired_first(self, lane: Lane) -> Iterator[Message]:
+        """Remove and return the first messages of a lane, as far as they have expired."""
+        while lane.ready and self._has_expired(lane.ready[0]):
+            yield lane.ready.popleft()
+
+    def _has_expired(self, message: Message) -> bool:
+        return 0 < message.expires_ms <= self._turn.now_ms
+
+    def _expire(self, queue: Queue, message: Message) -> None:
+        self._store.count_body(queue, -message.size)
+        self._dead_letters.expire(queue, message)

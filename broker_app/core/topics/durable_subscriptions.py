@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
@@ -136,13 +138,12 @@ class DurableSubscriptions:
             self.end(named)
             self._store.close_queue(named.queue)
 
-    def delete(self, named: NamedSubscription) -> None:
-        """Delete a durable subscription without consumers, with all its messages."""
+    def delete(self, named: NamedSubscription) -> Iterator[None]:
+        """Delete a durable subscription without consumers, with all its messages, in steps."""
         queue, out = named.queue, self._turn.out
         # Messages that its last consumer returned may wait for another attempt.
-        messages, positions = self._store.empty(queue)
-        messages += self._unsettled.take(queue)
-        self._store.record_ends(queue, messages, positions, records.PURGED)
+        yield from self._store.purge(queue)
+        self._store.record_ends(queue, self._unsettled.take(queue), (), records.PURGED)
         self.end(named)
         queue.deleted = True
         del self._destinations.queues[queue.address]
