@@ -26,7 +26,8 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._outbox: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._early: list[Frame | AckRun] = []  # came in the same bytes as CONNECTED
+        #: came already: in the same bytes as CONNECTED, or with more frames than are given away at once
+        self._early: list[Frame | AckRun] = []
         self._silent = False
         #: frames that are given away at once; what follows from them is sent before there are more
         self.most_frames = sys.maxsize
@@ -81,14 +82,19 @@ class Link:
 
     async def run(self, take: Callable[[list[Frame | AckRun]], None]) -> None:
         """Give all that comes to `take`; returns never. Raises ConnectionLost or, after an ERROR, Refused."""
-        take(self._early)
         while True:
+            take(await self.received())
+
+    async def received(self) -> list[Frame | AckRun]:
+        """The frames that came next. Raises ConnectionLost or, after an ERROR, Refused."""
+        if self._early:
+            await asyncio.sleep(0)
+            frames, self._early = self._early, []
+        else:
             frames = await self._receive()
-            while len(frames) > self.most_frames:
-                take(frames[: self.most_frames])
-                del frames[: self.most_frames]
-                await asyncio.sleep(0)
-            take(frames)
+        if len(frames) > self.most_frames:
+            frames, self._early = frames[: self.most_frames], frames[self.most_frames :]
+        return frames
 
     async def _receive(self) -> list[Frame | AckRun]:
         if self.connection.has_unread:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,11 @@ from mom_client.connection.link import Link
 from mom_client.connection.transport import open_transport
 from mom_client.errors import ConnectionLost
 from mom_client.stomp.connection import Connection
+from tests.bridge.pair import pair, until
 from tests.http_client.stranger import Stranger, Turns, stranger
 
+#: queues with a message in flight
+QUEUES = 100
 CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
 
 
@@ -37,6 +41,20 @@ async def test_frames_without_an_end_hold_nothing_up(frame: bytes) -> None:
         watching.cancel()
         await link.close()
         assert turns.longest_s <= 0.05
+
+
+async def test_receipts_of_nothing_hold_nothing_up_however_many_queues_are_forwarded(tmp_path: Path) -> None:
+    with stranger(CONNECTED, b"RECEIPT\nreceipt-id:x\n\n\0") as there:
+        async with pair(tmp_path, port=there.port) as both, both.home.stomp("john") as john:
+            queues = [f"q{number}" for number in range(QUEUES)]
+            for queue in queues:
+                await both.send(john, queue, b"1")
+            await until(lambda: all(both.flow(queue)["sent"] for queue in queues))
+            turns = Turns()
+            watching = asyncio.create_task(turns.watch())
+            await asyncio.sleep(0.5)
+            watching.cancel()
+            assert turns.longest_s <= 0.05
 
 
 async def test_a_remote_broker_sends_a_bridge_no_large_frames() -> None:

@@ -107,8 +107,8 @@ class InflightWindow:
         pop = self.sent.pop
         tags = []
         size = 0
-        for receipt in receipts[start:] if start else receipts:
-            sent = pop(receipt, None)
+        for at in range(start, len(receipts)):
+            sent = pop(receipts[at], None)
             if sent is None:
                 break
             tags.append(sent[0])

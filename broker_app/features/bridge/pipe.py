@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from broker_app.base.deadline import Deadline
 from broker_app.base.events import (
     BRIDGE_CONNECTED,
     BRIDGE_DRAINING,
@@ -114,6 +115,7 @@ class Pipe:
         self._engine = engine
         self._budget = Budget(PIPE_BYTES)
         self._numbers = itertools.count(1)
+        self._deadline = Deadline(time.monotonic)
         self._link: Link | None = None
         #: set while a flow has something to send
         self._needed = asyncio.Event()
@@ -296,7 +298,7 @@ class Pipe:
         self.timeline.note(BRIDGE_CONNECTED, detail=self.server)
         close_reason: asyncio.Future[BridgeError | None] = asyncio.get_running_loop().create_future()
         self._parting = close_reason
-        reading = asyncio.create_task(link.run(self._take))
+        reading = asyncio.create_task(self._read(link))
         try:
             for flow in list(self.flows.values()):
                 flow.connected(link)
@@ -304,7 +306,7 @@ class Pipe:
             endings: set[asyncio.Future[Any]] = {reading, close_reason}
             await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
-                return self._why_lost(reading)
+                return await self._why_lost(reading)
             why = close_reason.result()
             if why is None:
                 for flow in self.flows.values():
@@ -337,10 +339,10 @@ class Pipe:
         if self._parting is not None and not self._parting.done():
             self._parting.set_result(why)
 
-    def _why_lost(self, reading: asyncio.Task[None]) -> BridgeError:
+    async def _why_lost(self, reading: asyncio.Task[None]) -> BridgeError:
         error = reading.exception()
         if isinstance(error, ErrorFrame):
-            self._take(error.before)
+            await self._take(error.before)
             self._blame(error)
         if isinstance(error, (Refused, ConnectionLost)):
             return errors.of_loss(error)
@@ -371,20 +373,27 @@ class Pipe:
 
     # ------------------------------------------------------------------ what comes
 
-    def _take(self, frames: list[Frame | AckRun]) -> None:
+    async def _read(self, link: Link) -> None:
+        while True:
+            await self._take(await link.received())
+
+    async def _take(self, frames: list[Frame | AckRun]) -> None:
+        self._deadline.begin()
         for frame in frames:
+            await self._in_turn()
             if not isinstance(frame, Frame):
-                self._answered(frame.ids)
+                await self._answered(frame.ids)
             elif frame.command is wire.RECEIPT:
-                self._answered((frame.headers.get("receipt-id", "").encode(),))
+                await self._answered((frame.headers.get("receipt-id", "").encode(),))
             elif frame.headers.get("subscription") == REFUSED_SUBSCRIPTION:
                 self._refused(frame.headers.get("receipt-id"), Refused.from_frame(frame.headers, frame.body))
             else:
                 self._started(frame)
 
-    def _answered(self, receipts: Sequence[bytes]) -> None:
+    async def _answered(self, receipts: Sequence[bytes]) -> None:
         at = 0
         while at < len(receipts):
+            await self._in_turn()  # a receipt may be of any flow, or of none: all are asked
             for flow in self.flows.values():
                 stop = flow.answered(receipts, at) if flow.in_flight else at
                 if stop > at:
@@ -392,6 +401,12 @@ class Pipe:
             else:
                 stop = at + 1  # of a flow that has started again since
             at = stop
+
+    async def _in_turn(self) -> None:
+        """Wait for the next turn of the loop if this one was long enough."""
+        if self._deadline.passed:
+            await asyncio.sleep(0)
+            self._deadline.begin()
 
     def _started(self, frame: Frame) -> None:
         flow = self._by_id.get(frame.headers.get("subscription", ""))
