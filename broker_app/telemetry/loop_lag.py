@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 from collections import deque
+from itertools import islice
 from typing import Final, NamedTuple
 
 log = logging.getLogger(__name__)
@@ -169,4 +170,11 @@ def _stack_of(thread_id: int) -> str:
     """The innermost calls of a thread. Their frames are released with this call: they keep whatever the calls
     work on in memory, such as large messages, also after these have returned."""
     frame = sys._current_frames().get(thread_id)
-    return "" if frame is None else "".join(traceback.format_stack(frame)[-FRAMES:])
+    if frame is None:
+        return ""
+    # The other thread may go on meanwhile: the fewer of its frames are read, the fewer have ended by then.
+    try:
+        innermost = traceback.StackSummary.extract(islice(traceback.walk_stack(frame), FRAMES))
+    except Exception:
+        return ""
+    return "".join(reversed(innermost.format()))

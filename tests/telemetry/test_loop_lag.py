@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import traceback
 import weakref
-from collections.abc import AsyncIterator
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Iterator
+from types import FrameType, SimpleNamespace
 
 import pytest
 
@@ -122,3 +123,29 @@ async def test_where_no_other_thread_could_look_only_what_is_certain_is_computin
                 await asyncio.sleep(BEAT_S)
         assert lag.busy_s(60) == pytest.approx(certain_s)
     lag.stop()
+
+
+def stack_of_a_call_that_is(deep: int) -> str:
+    return stack_of_a_call_that_is(deep - 1) if deep else loop_lag._stack_of(threading.get_ident())
+
+
+def test_of_a_deep_stack_no_more_frames_are_read_than_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, walk = [], traceback.walk_stack
+
+    def walk_and_note(frame: FrameType) -> Iterator[tuple[FrameType, int]]:
+        for one in walk(frame):
+            read.append(one)
+            yield one
+
+    monkeypatch.setattr(traceback, "walk_stack", walk_and_note)
+    shown = stack_of_a_call_that_is(deep=100)
+    assert len(read) == loop_lag.FRAMES
+    assert "in _stack_of" in shown[shown.rindex("File ") :], "the innermost is the last"
+
+
+def test_a_frame_that_has_ended_meanwhile_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def walk_what_has_gone(_: FrameType) -> Iterator[tuple[FrameType, int]]:
+        raise AttributeError("'HttpConnection' object has no attribute 'f_lineno'")
+
+    monkeypatch.setattr(traceback, "walk_stack", walk_what_has_gone)
+    assert stack_of_a_call_that_is(deep=3) == ""
