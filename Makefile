@@ -128,7 +128,7 @@ wheel: $(BUILDING) $(CONSOLE) $(LANGUAGES) ## build the wheel, with the console 
 messages: $(TESTING) ## add new texts to locale/ for translation
 	$(BIN)/python -m tests.languages.catalogues
 
-fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST endpoints, FUZZ_SECONDS long
+fuzz: $(TESTING) test-tools ## random input on all planes at once, and for the STOMP parser, FUZZ_SECONDS long
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
 # TAKEOVERS with each store: Postgres, Redis, files.

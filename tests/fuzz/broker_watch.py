@@ -13,12 +13,11 @@ from typing import Any
 import httpx
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.patience import patient
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # it has a line for each request
 
-#: how long a fuzz runs, on a slow machine longer, and from where its chance begins
-SECONDS = patient(float(os.environ.get("FUZZ_SECONDS", "3")))
+#: how long a fuzz runs, and from where its chance begins
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
 SEED = int(os.environ["STORM_SEED"])
 #: the most processor time that the loop's thread may use at a stretch. On a busy machine it also waits for
 #: other threads, which wait for a processor: that is bounded more widely
