@@ -1,6 +1,7 @@
 """Failover with real brokers that are killed: nothing is lost, nothing doubles, nobody is left behind."""
 
 import asyncio
+import itertools
 import time
 import uuid
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 
 import mom_client
 from tests.client.test_against_broker import tcp, websocket
+from tests.support.awaiting import until
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.patience import patient
 
@@ -90,7 +92,8 @@ async def test_a_spare_connection_to_another_broker(
 async def test_the_return_to_the_preferred_broker(
     start_broker: StartBroker, broker: BrokerProcess, way: Callable[[BrokerProcess], str]
 ) -> None:
-    """AF-T12: within five seconds of its return, once, and no send fails."""
+    """AF-T12: within five seconds of its return, once, with sends in flight all the time: none fails, and
+    none is sent twice."""
     preferred, queue = start_broker(), str(uuid.uuid4())
     preferred.kill()
     events: list[str] = []
@@ -103,8 +106,9 @@ async def test_the_return_to_the_preferred_broker(
         starting = asyncio.create_task(asyncio.to_thread(preferred.start))
         sent, returned = 0, 0.0
         while mom.address != way(preferred):
-            await mom.send(f"/queue/{queue}", b"%d" % sent)
-            sent += 1
+            numbers = range(sent, sent + 50)
+            await asyncio.gather(*(mom.send(f"/queue/{queue}", b"%d" % number) for number in numbers))
+            sent = numbers.stop
             if starting.done() and not returned:
                 returned = time.monotonic()
             assert not returned or time.monotonic() - returned < patient(5)
@@ -113,6 +117,45 @@ async def test_the_return_to_the_preferred_broker(
         assert depth(preferred, queue) > 0
     assert depth(preferred, queue) + depth(broker, queue) == sent + 1
     assert events == ["closing", "closed", "reconnected", "closing", "closed"]
+
+
+async def test_waits_between_sweeps(start_broker: StartBroker) -> None:
+    """AF-T06. They are exact in virtual time (`test_failover_client`); here the machine may add some."""
+    broker = start_broker()
+    times: list[float] = []
+
+    def note(event: mom_client.ConnectionEvent) -> None:
+        if event.kind in ("closed", "reconnect failed") and not event.final:
+            times.append(time.monotonic())
+
+    options = "initialReconnectDelay=100&maxReconnectDelay=1000&maxReconnectAttempts=6"
+    url = f"failover:({tcp(broker)})?{options}"
+    async with mom_client.connect(url, login=broker.user, passcode=broker.password, listener=note) as mom:
+        await mom.send("/queue/a", "1")
+        broker.kill()
+        with pytest.raises(mom_client.ConnectionLost, match="6 attempts"):
+            await mom.send("/queue/a", "2")
+    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
+    wanted = [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert len(waits) == len(wanted)
+    for wait, least in zip(waits, wanted, strict=True):
+        assert least - 0.01 <= wait <= least + patient(max(0.2 * least, 0.1)), waits
+
+
+async def test_sends_fail_in_time_and_the_client_lives_on(start_broker: StartBroker) -> None:
+    """AF-T08"""
+    broker = start_broker()
+    async with connect(broker, options="timeout=3000&maxReconnectDelay=100") as mom:
+        await mom.send("/queue/a", "1")
+        broker.kill()
+        await until(lambda: not mom.connected)
+        began = time.monotonic()
+        with pytest.raises(mom_client.ConnectionLost, match="no connection for 3 s"):
+            await mom.send("/queue/a", "2")
+        assert 3.0 <= time.monotonic() - began <= 3.0 + patient(0.5)
+        await asyncio.to_thread(broker.start)
+        await mom.send("/queue/a", "3")
+    assert depth(broker, "a") == 2
 
 
 async def test_dedup_ids_harm_nothing(broker: BrokerProcess) -> None:

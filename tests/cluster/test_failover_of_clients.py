@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -10,7 +11,7 @@ import mom_client
 from tests.cluster.conftest import Brokers
 from tests.cluster.test_messages_across_brokers import take
 from tests.support.account import Account, grown, working
-from tests.support.awaiting import becomes
+from tests.support.awaiting import becomes, until
 from tests.support.node_process import NodeProcess, Nodes
 from tests.support.patience import patient
 
@@ -24,26 +25,45 @@ async def linked(node: NodeProcess) -> int:
     return sum(link["state"] == "up" for link in links)
 
 
-async def test_a_client_that_knows_one_broker_goes_to_another_when_that_dies(nodes: Nodes) -> None:
+async def test_a_client_that_knows_one_broker_goes_to_another_when_that_dies_unless_it_takes_no_lists(
+    nodes: Nodes,
+) -> None:
+    """AF-T09: the other client tries the broker that it was given, and none else."""
     brokers = Brokers(nodes, 2, update_cluster_clients=True)
     b1, b2 = brokers
     b1.start()
-    url = f"failover:(stomp://127.0.0.1:{b1.stomp_port})?initialReconnectDelay=10"
-    async with mom_client.connect(url, login=b1.user, passcode=b1.password) as client:
+    first, second = (f"stomp://127.0.0.1:{node.stomp_port}" for node in brokers)
+    tried: list[str] = []
+
+    def note(event: mom_client.ConnectionEvent) -> None:
+        tried.append(event.address)
+
+    def connect(options: str, listener: Callable[[mom_client.ConnectionEvent], None]) -> mom_client.Client:
+        url = f"failover:({first})?{options}"
+        return mom_client.connect(url, login=b1.user, passcode=b1.password, listener=listener)
+
+    async with (
+        connect("initialReconnectDelay=10", lambda _: None) as client,
+        connect("updateURIsSupported=false&maxReconnectDelay=50", note) as deaf,
+        deaf.subscribe("/topic/$mom.failover", ack="auto") as lists,
+    ):
         b2.start()  # the list with it comes over the topic
         await becomes(lambda: linked(b1), 1)
+        assert second.encode() in (await take(lists, 1, ack=False))[0].body
         async with b1.rest() as http:
             listed = (await http.get("/failover-list")).json()["uris"]
-        assert [uri for uri in listed if uri.startswith("stomp:")] == [
-            f"stomp://127.0.0.1:{node.stomp_port}" for node in (b2, b1)
-        ]
+        assert [uri for uri in listed if uri.startswith("stomp:")] == [second, first]
         await client.send(QUEUE, b"1")
         b1.kill()
         await client.send(QUEUE, b"2")
-        assert client.address == f"stomp://127.0.0.1:{b2.stomp_port}"
+        assert client.address == second
+        await until(lambda: len(tried) > 5)
+        assert not deaf.connected
         b1.start()
+        await deaf.send(QUEUE, b"3")
+        assert (deaf.address, set(tried)) == (first, {first})
         async with client.subscribe(QUEUE) as messages:
-            assert {message.body for message in await take(messages, 2)} == {b"1", b"2"}
+            assert {message.body for message in await take(messages, 3)} == {b"1", b"2", b"3"}
 
 
 async def test_a_client_that_is_given_one_broker_is_at_the_other_within_five_seconds_and_loses_nothing(
