@@ -100,3 +100,10 @@ async def adopted(*brokers: MemberProcess) -> list[str]:
         async with broker.rest() as http:
             found += [one["member"] for one in (await http.get("/cluster")).json()["adopted"]]
     return found
+
+
+async def taken_over(broker: MemberProcess) -> list[str]:
+    """The members that were taken over so far, as a broker knows it."""
+    async with broker.rest() as http:
+        report = (await http.get("/cluster")).json()["enhanced"]
+    return [takeover["member"] for takeover in report["takeovers"]]

@@ -8,13 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
-from websockets.typing import Subprotocol
 
 from tests.cluster.test_messages_across_brokers import bodies, take
+from tests.enhanced_cluster.connected import RawStomp, connected
 from tests.enhanced_cluster.members import (
     QUEUE,
     MemberProcess,
@@ -24,6 +21,7 @@ from tests.enhanced_cluster.members import (
     linked,
     running,
     states,
+    taken_over,
 )
 from tests.support.awaiting import becomes, until
 from tests.support.broker_process import Reply
@@ -33,13 +31,6 @@ from tests.support.redis import redis_server
 pytestmark = pytest.mark.process
 
 TAKEOVER = "/api/v1/cluster/takeover"
-
-
-async def taken_over(broker: MemberProcess) -> list[str]:
-    """The members that were taken over so far, as a broker knows it."""
-    async with broker.rest() as http:
-        report = (await http.get("/cluster")).json()["enhanced"]
-    return [takeover["member"] for takeover in report["takeovers"]]
 
 
 @pytest.fixture
@@ -60,50 +51,6 @@ def restartable(tmp_path: Path) -> Iterator[Members]:
 
 async def order(broker: MemberProcess, **body: object) -> Reply:
     return await asyncio.to_thread(broker.request, "POST", TAKEOVER, json_body=body)
-
-
-async def last_event(http: httpx.AsyncClient, path: str) -> str:
-    """The last event of a stream that its broker ends."""
-    async with http.stream("GET", path, timeout=patient(30)) as reply:
-        events = (await reply.aread()).decode().strip().split("\n\n")
-    return events[-1]
-
-
-async def all_of(client: ClientConnection) -> list[str]:
-    """All that a WebSocket still gets, with the reason of its end."""
-    said = []
-    try:
-        while True:
-            said.append(str(await client.recv()))
-    except ConnectionClosed as closed:
-        return [*said, str(closed)]
-
-
-class RawStomp:
-    """A connection over TCP whose frames the test writes."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    @classmethod
-    async def connect(cls, broker: MemberProcess) -> RawStomp:
-        made = cls(*await asyncio.open_connection(broker.host, broker.stomp_port))
-        await made.send(
-            f"CONNECT\naccept-version:1.2\nhost:/\nlogin:{broker.user}\npasscode:{broker.password}\n\n\0"
-        )
-        assert (await made.frame()).startswith("CONNECTED")
-        return made
-
-    async def send(self, frame: str) -> None:
-        self._writer.write(frame.encode())
-        await self._writer.drain()
-
-    def close(self) -> None:
-        self._writer.close()
-
-    async def frame(self) -> str:
-        async with asyncio.timeout(patient(20)):
-            return (await self._reader.readuntil(b"\0")).decode().strip("\0\n")
 
 
 async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its_clients_to_the_taker(
@@ -128,20 +75,7 @@ async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its
     await stomp.send(f"SEND\ndestination:{QUEUE}\ntransaction:t\n\nnever committed\0")
     await stomp.send("SEND\ndestination:/topic/news\nreceipt:r\n\nall before is taken\0")
     assert "receipt-id:r" in await stomp.frame()
-    web_socket = f"ws://{b1.host}:{b1.port}/ws"
-    login = httpx.BasicAuth(b1.user, b1.password)._auth_header
-    async with (
-        connect(
-            web_socket,
-            subprotocols=[Subprotocol("mom.v1.json")],
-            additional_headers={"Authorization": login},
-        ) as json_client,
-        b1.rest() as http,
-    ):
-        poll = asyncio.create_task(
-            http.post("/queues/empty/receive", json={"wait_s": 20}, timeout=patient(30))
-        )
-        events = asyncio.create_task(last_event(http, "/queues/empty/events"))
+    async with connected(b1, stomp) as clients:
         alive = await order(b2, member="b1")
         assert (alive.status, "may be alive" in alive.json()["detail"]) == (409, True)
         assert alive.json()["seen_s"] < patient(3.0)
@@ -158,21 +92,7 @@ async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its
         assert taken["why"] == "ordered by admin, by force"
         assert taken["lost"] == "no message; transactions that were open are rolled back"
 
-        # All clients of b1 are sent to the taker.
-        address = f"stomp://{b2.host}:{b2.stomp_port}"
-        while not (error := await stomp.frame()).startswith("ERROR"):
-            # Until b1 notices that it has lost its journal, it is a member whose consumers b2 serves.
-            assert "redelivered:true" in error
-        stomp.close()
-        assert address in error
-        polled = await poll
-        assert (polled.status_code, polled.headers["location"]) == (503, b2.url)
-        assert address in polled.json()["active"]
-        event = await events
-        assert (event.startswith("event: problem"), address in event) == (True, True), event
-        async with asyncio.timeout(patient(20)):
-            said = await all_of(json_client)
-        assert address in " ".join(said)
+        await clients.are_sent_to(b2)
 
     await becomes(lambda: states(b2), {"b1": "TAKEOVER_COMPLETE", "b2": "OPERATING", "b3": "OPERATING"})
     report = await cluster_of(b2)

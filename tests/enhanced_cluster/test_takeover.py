@@ -13,7 +13,17 @@ import pytest
 
 import mom_client
 from tests.cluster.test_messages_across_brokers import bodies, take
-from tests.enhanced_cluster.members import QUEUE, MemberProcess, Members, adopted, linked, running
+from tests.enhanced_cluster.connected import RawStomp, connected
+from tests.enhanced_cluster.members import (
+    QUEUE,
+    MemberProcess,
+    Members,
+    adopted,
+    cluster_of,
+    linked,
+    running,
+    taken_over,
+)
 from tests.support.awaiting import becomes, until
 from tests.support.postgres import postgres_server
 from tests.support.proxy import proxy
@@ -119,17 +129,21 @@ async def test_a_taker_that_dies_is_taken_over_with_all_that_it_has_served(redis
     await becomes(lambda: adopted(other), nothing, 30)
 
 
-async def test_a_member_that_is_stopped_for_longer_than_its_lease_serves_no_longer(
+async def test_a_member_that_is_stopped_for_longer_than_its_lease_sends_its_clients_to_the_taker_and_ends(
     redis_members: Members,
 ) -> None:
-    b1, b2, _ = redis_members
+    b1, b2, b3 = redis_members
     await becomes(lambda: linked(b1), ["b2", "b3"])
     async with b1.stomp() as producer:
         await producer.send(QUEUE, b"1")
-    os.kill(b1.pid, signal.SIGSTOP)
-    async with b2.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
-        assert bodies(await take(messages, 1)) == [b"1"]
-    os.kill(b1.pid, signal.SIGCONT)
+    async with connected(b1, await RawStomp.connect(b1)) as clients:
+        os.kill(b1.pid, signal.SIGSTOP)
+        async with b2.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
+            assert bodies(await take(messages, 1)) == [b"1"]
+        await becomes(lambda: taken_over(b2), ["b1"])
+        (takeover,) = (await cluster_of(b2))["enhanced"]["takeovers"]
+        os.kill(b1.pid, signal.SIGCONT)
+        await clients.are_sent_to({"b2": b2, "b3": b3}[takeover["taker"]])
 
     async def runs() -> bool:
         return b1.running
