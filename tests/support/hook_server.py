@@ -19,7 +19,8 @@ class Hook(NamedTuple):
 
 
 class HookServer(ThreadingHTTPServer):
-    """`hooks` are the requests in their order, without handshakes; each is answered with `status`."""
+    """`hooks` are the requests in their order, without handshakes; each is answered with `status`, and not
+    before `answers` is set, as it is at first."""
 
     daemon_threads = True
 
@@ -27,6 +28,8 @@ class HookServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.hooks: list[Hook] = []
         self.status = 204
+        self.answers = threading.Event()
+        self.answers.set()
         self.lock = threading.Lock()
 
     @property
@@ -53,6 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", "0")))
         with self.server.lock:
             self.server.hooks.append(Hook({k.lower(): v for k, v in self.headers.items()}, body))
+        self.server.answers.wait()
         answer = json.dumps({"status": self.server.status}).encode()
         self.send_response(self.server.status)
         if self.server.status != 204:
@@ -74,6 +78,7 @@ def hook_server(port: int = 0) -> Iterator[HookServer]:
     try:
         yield server
     finally:
+        server.answers.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -166,13 +166,13 @@ class JournalWatch:
         """Write no more notes about a journal that another broker serves."""
         self.serving = {name: note for name, note in self.serving.items() if name != journal}
 
-    def release(self, journal: str, state: JournalState) -> None:
-        """Note a journal that this broker serves no longer."""
+    def release(self, journal: str, state: JournalState, messages: int) -> None:
+        """Note a journal that this broker serves no longer, and that has so many messages."""
         note = self.serving.get(journal)
         if note is not None:
             self.forget(journal)
             try:
-                self._registry.write(msgspec.structs.replace(note, state=state))
+                self._registry.write(msgspec.structs.replace(note, state=state, messages=messages))
             except JournalError as error:
                 log.warning("the other brokers do not know that %s is %s: %s", journal, state, error)
 

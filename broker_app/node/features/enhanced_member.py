@@ -177,7 +177,7 @@ class EnhancedMember:
 
     async def _drained(self, adopted: AdoptedBroker) -> None:
         await adopted.stop()
-        await asyncio.to_thread(self.watch.release, adopted.note.journal, "drained")
+        await asyncio.to_thread(self.watch.release, adopted.note.journal, "drained", 0)
         note = adopted.note
         log.info("nothing is left in the journal %s: it is served no longer", note.journal)
         self._events.report(DRAINED, note.member, journal=note.journal)
@@ -206,8 +206,10 @@ class EnhancedMember:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for adopted in self._adopted.values():
             await adopted.stop()
-            await asyncio.to_thread(self.watch.release, adopted.note.journal, "stopped")
+            left = stored_messages(adopted.broker)
+            await asyncio.to_thread(self.watch.release, adopted.note.journal, "stopped", left)
         self._adopted.clear()
         if not lost_journal:
-            await asyncio.to_thread(self.watch.release, self._config.journal_name, self._own_journal())
+            own, left = self._own_journal(), stored_messages(self._broker)
+            await asyncio.to_thread(self.watch.release, self._config.journal_name, own, left)
         await asyncio.to_thread(self.watch.close_stores)
