@@ -19,6 +19,7 @@ from broker_app.core.delivery.chosen_delivery import ChosenDelivery
 from broker_app.core.delivery.consumers import Consumers
 from broker_app.core.delivery.deliveries import Deliveries
 from broker_app.core.delivery.dispatcher import Dispatcher
+from broker_app.core.delivery.local_preference import LocalPreference
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destinations import Destinations
 from broker_app.core.half_open import HalfOpenConnections
@@ -94,7 +95,8 @@ class Broker:
             turn, destinations, store, dead_letters, selective, self.unsettled.leases, self.remote
         )
         topic_delivery = TopicDelivery(turn, destinations, store, selective, self.histories)
-        consumers = Consumers(store, selective)
+        self.local_preference = LocalPreference(turn, store)
+        consumers = Consumers(store, selective, self.local_preference)
         self.deliveries = Deliveries(
             turn, store, dead_letters, selective, consumers, self.unsettled, self.remote_receipts
         )
@@ -305,10 +307,12 @@ class Broker:
         """Do what is due at this time, and find out when something is due next. Paced producers report that
         themselves: they are reviewed in each turn while some wait."""
         self.sweeper.run_due()
+        self.local_preference.run_due()
         sweep_ms = self.sweeper.sweep_ms
         self.turn.next_call_ms = min(
             self.unsettled.leases.alarms.next_ms or sweep_ms,
             self.scheduler.alarms.next_ms or sweep_ms,
+            self.local_preference.alarms.next_ms or sweep_ms,
             sweep_ms,
         )
 
@@ -408,6 +412,7 @@ class Broker:
             self.temporary_queues,
             self.admission,
             self._paced,
+            self.local_preference,
             self.destination_limits,
             self.resource_alarms,
         ):

@@ -60,7 +60,7 @@ class DestinationPolicy:
     auto_create: bool = True
     #: which side is paused: messages are refused, consumers receive nothing
     paused: str = NONE
-    #: whether messages of a queue go to consumers of other brokers only if none of this one has credit
+    #: whether messages of a queue go to consumers of other brokers only if those of this one do not keep up
     prefer_local: bool = False
     #: whether consumers of other brokers receive nothing from here
     local_only: bool = False

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
-from broker_app.core.delivery.consumers import AFTER_LOCAL, Consumers
+from broker_app.core.delivery.consumers import Consumers
 from broker_app.core.delivery.deliveries import RETURNED_AT_ONCE, Deliveries
+from broker_app.core.delivery.local_preference import AFTER_LOCAL
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destination import (
     DURABLE_PREFIX,

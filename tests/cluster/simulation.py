@@ -12,8 +12,10 @@ from typing import Any
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core.delivery.local_preference import WAIT_MS, LocalFirst
 from broker_app.core.message import DeliveryOptions
 from broker_app.core.outcome import InterestChanged, Outcome
+from broker_app.core.policy import DestinationPolicy
 from broker_app.core.remote.origin import RemoteMessage
 from broker_app.engine import Engine
 from broker_app.features.cluster.links import frames as f
@@ -34,8 +36,8 @@ KINDS: tuple[dict[str, Any], ...] = (
 class Home(Stage):
     """One broker, as its links see it: an engine that carries out what was submitted when it is its turn."""
 
-    def __init__(self, tag: int) -> None:
-        super().__init__(tag=tag, max_attempts=1_000)
+    def __init__(self, tag: int, *, prefers_local: bool = False) -> None:
+        super().__init__(tag=tag, policy=DestinationPolicy(max_attempts=1_000, prefer_local=prefers_local))
         self.name = f"b{tag}"
         self.sides: dict[str, Side] = {}
         self._inbox: list[c.Command] = []
@@ -142,12 +144,20 @@ class Consumer:
 
 
 class Simulation:
-    def __init__(self, seed: int, brokers: int = 3, *, trace: bool = False, alone: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        brokers: int = 3,
+        *,
+        trace: bool = False,
+        alone: bool = False,
+        prefers_local: bool = False,
+    ) -> None:
         """`alone`: each queue has one consumer at a time, with little credit."""
         self.random = Random(seed)
         self._alone = alone
         self._trace = trace
-        self.homes = [Home(tag) for tag in range(1, brokers + 1)]
+        self.homes = [Home(tag, prefers_local=prefers_local) for tag in range(1, brokers + 1)]
         self.producers = [Client(home, "producer") for home in self.homes]
         self.consumers: list[Consumer] = []
         #: halves of links whose other half has ended, and that do not know it yet
@@ -333,6 +343,8 @@ class Simulation:
                 if not (isinstance(message, RemoteMessage) and self._is_orphan(message)):
                     assert message.body not in held, f"two consumers hold {message.body!r}"
                     held.add(message.body)
+        for home in self.homes:
+            _check_waits(home)
 
     def _is_orphan(self, message: RemoteMessage) -> bool:
         """Return whether the link to the owner of a message has ended, on either side."""
@@ -376,8 +388,19 @@ class Simulation:
             assert (queues.unsettled, queues._origin.waiting) == (0, 0)
 
 
+def _check_waits(home: Home) -> None:
+    """Check that consumers of other brokers wait for local ones until a time that is near."""
+    for queue in home.queues.values():
+        rotation = queue.available
+        if rotation.first is None and rotation.lower:
+            assert isinstance(rotation, LocalFirst)
+            left_ms = home.broker.local_preference.alarms.at_ms(rotation) - home.now_ms
+            assert 0 < left_ms <= WAIT_MS, f"others wait at {queue.address} for {left_ms} ms more"
+
+
 def simulate(seed: int, steps: int = 300, *, trace: bool = False, alone: bool = False) -> Simulation:
-    made = Simulation(seed, 2 + seed % 2, trace=trace, alone=alone)
+    """Run a simulation; of eight seeds, four are of queues that prefer local consumers."""
+    made = Simulation(seed, 2 + seed % 2, trace=trace, alone=alone, prefers_local=seed & 4 > 0)
     made.run(steps)
     return made
 

@@ -9,6 +9,7 @@ import pytest
 from broker_app.base.deadline import Deadline
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core.delivery.local_preference import WAIT_MS
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
 from broker_app.core.remote.origin import Origin, RemoteMessage, ReturnedDelivery
@@ -355,6 +356,7 @@ def test_local_consumers_with_credit_are_preferred_when_the_queue_says_so(stage:
     local.subscribe(QUEUE, credit=2)
     for number in range(3):
         producer.publish(QUEUE, b"%d" % number)
+    stage.pass_time(WAIT_MS)
     assert (local.take(), remote.take()) == ([b"0", b"1"], [b"2"])
     stage.give_policies(orders=DestinationPolicy())
     local.settle(*local.tags)

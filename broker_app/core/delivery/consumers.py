@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from broker_app.core.delivery.local_preference import AFTER_LOCAL, LocalPreference, comes_after_local
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.storage.message_store import MessageStore
-
-#: added to the priority of consumers of other brokers where local ones are preferred: below all of theirs
-AFTER_LOCAL = -(1 << 32)
 
 
 class Consumers:
     """Adds consumers to queues and removes them, and keeps those with credit in rotation."""
 
-    def __init__(self, store: MessageStore, selective: SelectiveDelivery) -> None:
+    def __init__(
+        self, store: MessageStore, selective: SelectiveDelivery, preference: LocalPreference
+    ) -> None:
         self._store = store
         self._selective = selective
+        self._preference = preference
 
     def join(self, subscription: Subscription) -> None:
         """Add a consumer to its queue."""
         queue = subscription.queue
+        if comes_after_local(subscription):
+            self._preference.apply(queue)
         self._selective.add_consumer(subscription)
         queue.consumers[subscription] = None
         queue.remote_consumers += subscription.remote
@@ -80,10 +83,11 @@ class Consumers:
         self._store.mark_dirty(subscription.queue)
 
     def prefer_local(self, subscription: Subscription, preferred: bool) -> None:
-        """Serve a consumer of another broker after local ones with credit, or like them."""
-        is_behind = subscription.priority < AFTER_LOCAL // 2
-        if preferred != is_behind:
+        """Serve a consumer of another broker after local ones, or like them."""
+        if preferred != comes_after_local(subscription):
             self.make_unavailable(subscription)
+            if preferred:
+                self._preference.apply(subscription.queue)
             subscription.priority += AFTER_LOCAL if preferred else -AFTER_LOCAL
             self.make_available(subscription)
 

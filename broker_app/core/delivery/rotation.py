@@ -84,6 +84,8 @@ class Rotation:
         """Have the consumers of `other`, which is empty then. Assumes: there are none here."""
         self.first, self.lower = other.first, other.lower
         other.first, other.lower = None, []
+        if self.first is None and self.lower:  # they waited there (`local_preference.LocalFirst`)
+            self.first = self.lower.pop(0)
 
     def _place(self, subscription: Subscription) -> int:
         """The index of the first of this priority in `lower`, where it is or would be."""
