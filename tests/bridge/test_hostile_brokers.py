@@ -14,7 +14,8 @@ from mom_client.connection.transport import open_transport
 from mom_client.errors import ConnectionLost
 from mom_client.stomp.connection import Connection
 from tests.bridge.pair import pair, until
-from tests.http_client.stranger import Stranger, Turns, stranger
+from tests.http_client.stranger import Stranger, stranger
+from tests.support.loop_turns import loop_turns
 
 #: queues with a message in flight
 QUEUES = 100
@@ -33,12 +34,10 @@ async def open_link(there: Stranger) -> Link:
 )
 async def test_frames_without_an_end_hold_nothing_up(frame: bytes) -> None:
     with stranger(CONNECTED, frame) as there:
-        link, turns = await open_link(there), Turns()
-        watching = asyncio.create_task(turns.watch())
+        link = await open_link(there)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.5):
+            async with loop_turns() as turns, asyncio.timeout(0.5):
                 await link.run(lambda frames: None)
-        watching.cancel()
         await link.close()
         assert turns.longest_s <= 0.05
 
@@ -50,10 +49,8 @@ async def test_receipts_of_nothing_hold_nothing_up_however_many_queues_are_forwa
             for queue in queues:
                 await both.send(john, queue, b"1")
             await until(lambda: all(both.flow(queue)["sent"] for queue in queues))
-            turns = Turns()
-            watching = asyncio.create_task(turns.watch())
-            await asyncio.sleep(0.5)
-            watching.cancel()
+            async with loop_turns() as turns:
+                await asyncio.sleep(0.5)
             assert turns.longest_s <= 0.05
 
 

@@ -3,9 +3,7 @@ so that its work is not that of the loop under test."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import gc
 import socket
 import threading
 import time
@@ -13,23 +11,6 @@ from collections.abc import Iterator
 
 #: bytes that are written in one go
 _BURST = 256 * 1024
-
-
-class Turns:
-    """The longest turn of the loop, in processor time of its thread: that of others does not count."""
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-
-    async def watch(self) -> None:
-        gc.disable()  # its pauses grow with all that the other tests have loaded
-        try:
-            while True:
-                began = time.thread_time()
-                await asyncio.sleep(0)
-                self.longest_s = max(self.longest_s, time.thread_time() - began)
-        finally:
-            gc.enable()
 
 
 class Stranger:

@@ -12,7 +12,8 @@ import pytest
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.client import HttpClient
 from broker_app.peers.http_client.exchange import Answer, HttpRequest, Unanswered
-from tests.http_client.stranger import Stranger, Turns, stranger
+from tests.http_client.stranger import Stranger, stranger
+from tests.support.loop_turns import Turns, loop_turns
 
 #: exchanges with one stranger at the same time
 TOGETHER = 20
@@ -39,9 +40,7 @@ def request(url: str, timeout_s: float = 10.0, body: bytes = b"{}") -> HttpReque
 
 async def outcomes(there: Stranger, timeout_s: float) -> tuple[set[str], Turns]:
     """The different outcomes of requests that are sent together: the status, or code and sentence."""
-    turns = Turns()
-    watching = asyncio.create_task(turns.watch())
-    async with client() as http:
+    async with client() as http, loop_turns() as turns:
 
         async def one() -> str:
             try:
@@ -50,7 +49,6 @@ async def outcomes(there: Stranger, timeout_s: float) -> tuple[set[str], Turns]:
                 return f"{failed.code}: {failed.detail}"
 
         found = await asyncio.gather(*[one() for _ in range(TOGETHER)])
-    watching.cancel()
     return set(found), turns
 
 
