@@ -5,26 +5,39 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from functools import partial
 from typing import Any
 
+import pytest
+
+from broker_app.base import deadline
+from broker_app.config import MIB
 from broker_app.net.http.routing import Operation, Route
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.messages.arrival_stream import ArrivalStream
 from broker_app.net.rest.messages.message_stream import MessageStream
 from tests.rest.conftest import MakeRest, Rest, policy
+from tests.support.loop_turns import Turns, loop_turns
 from tests.support.patience import patient
+
+EVENTS = "/api/v1/queues/a/events"
 
 
 class Stream:
     """A bare ASGI client of one event stream; httpx waits for the end of a reply."""
 
-    def __init__(self, rest: Rest, address: str, *headers: tuple[bytes, bytes]) -> None:
+    def __init__(
+        self, rest: Rest, address: str, *headers: tuple[bytes, bytes], turns: Turns | None = None
+    ) -> None:
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
         self.text = b""
         self.ended = False
+        #: how much came in each of the `turns`
+        self.bytes_of_turns: Counter[int] = Counter()
+        self._turns = turns or Turns()
         self._arrived = asyncio.Event()
         self._gone: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._first = True
@@ -50,6 +63,7 @@ class Stream:
             self.status, self.headers = event["status"], dict(event["headers"])
         else:
             self.text += event["body"]
+            self.bytes_of_turns[self._turns.number] += len(event["body"])
             self.ended = not event.get("more_body", False)
         self._arrived.set()
 
@@ -61,7 +75,8 @@ class Stream:
         """Wait until `count` messages have arrived in total."""
         async with asyncio.timeout(patient(10)):
             while True:
-                blocks = [block for block in self.text.decode().split("\n\n") if f"event: {event}" in block]
+                whole = self.text.decode().split("\n\n")[:-1]
+                blocks = [block for block in whole if f"event: {event}" in block]
                 if len(blocks) >= count:
                     return [json.loads(block.partition("data: ")[2]) for block in blocks]
                 self._arrived.clear()
@@ -69,7 +84,7 @@ class Stream:
 
 
 async def test_messages_are_pushed_and_settled_by_receipt(rest: Rest) -> None:
-    stream = Stream(rest, "/api/v1/queues/a/events?credit=2")
+    stream = Stream(rest, f"{EVENTS}?credit=2")
     await rest.publish("a", "1", "two\nlines", "3")
     first, second = await stream.messages(2)
     assert (first["body"], second["body"]) == ("1", "two\nlines")
@@ -82,7 +97,7 @@ async def test_messages_are_pushed_and_settled_by_receipt(rest: Rest) -> None:
 
 
 async def test_json_bodies_stay_in_one_line(rest: Rest) -> None:
-    stream = Stream(rest, "/api/v1/queues/a/events")
+    stream = Stream(rest, EVENTS)
     await rest.alice.post(
         "/queues/a/messages", content=b'{\r\n"a": [1,\n2]}', headers={"content-type": "application/json"}
     )
@@ -92,7 +107,7 @@ async def test_json_bodies_stay_in_one_line(rest: Rest) -> None:
 
 
 async def test_unsettled_messages_of_a_disconnected_client_return(rest: Rest) -> None:
-    stream = Stream(rest, "/api/v1/queues/a/events?credit=5")
+    stream = Stream(rest, f"{EVENTS}?credit=5")
     await rest.publish("a", "1", "2")
     first, _ = await stream.messages(2)
     await stream.leave()
@@ -104,7 +119,7 @@ async def test_unsettled_messages_of_a_disconnected_client_return(rest: Rest) ->
 
 
 async def test_a_stopping_plane_ends_streams(rest: Rest) -> None:
-    stream = Stream(rest, "/api/v1/queues/a/events")
+    stream = Stream(rest, EVENTS)
     await rest.until(lambda: stream.status == 200)
     rest.rest_api.stop()
     await stream.task
@@ -112,7 +127,7 @@ async def test_a_stopping_plane_ends_streams(rest: Rest) -> None:
 
 
 async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
-    stream = Stream(rest, "/api/v1/queues/a/events")
+    stream = Stream(rest, EVENTS)
     polling = asyncio.ensure_future(rest.alice.post("/queues/a/receive", json={"wait_s": 30}))
     await rest.until(lambda: len(rest.rest_api._waiting._waits) == 2 and stream.status == 200)
     rest.logins.reload(policy())
@@ -127,7 +142,7 @@ async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
 
 
 async def test_requests_whose_subscription_the_broker_ends_get_the_reason(rest: Rest) -> None:
-    stream = Stream(rest, "/api/v1/queues/a/events")
+    stream = Stream(rest, EVENTS)
     polling = asyncio.ensure_future(rest.alice.post("/queues/b/receive", json={"wait_s": 30}))
     await rest.until(lambda: len(rest.rest_api._waiting._waits) == 2 and stream.status == 200)
     broker, client = rest.engine.broker, rest.rest_api.engine_client
@@ -149,7 +164,7 @@ async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:
     )
     router = rest_api._dispatcher._routers[0]
     router._routes[Route.of("queues/{name}/events")]["GET"] = Operation(quick.stream)
-    stream = Stream(rest, "/api/v1/queues/a/events")
+    stream = Stream(rest, EVENTS)
     await rest.until(lambda: stream.text.count(b": ping\n\n") > 1)
     await stream.leave()
 
@@ -164,7 +179,7 @@ async def test_streams_are_bounded_and_need_a_login(make_rest: MakeRest) -> None
     assert (await rest.alice.head("/queues/a/events?mode=notify")).headers[
         "content-type"
     ] == "text/event-stream"
-    stream = Stream(rest, "/api/v1/queues/a/events")
+    stream = Stream(rest, EVENTS)
     await rest.until(lambda: stream.status == 200)
     refused = await rest.alice.get("/queues/a/events")
     assert (refused.status_code, refused.json()["type"]) == (503, "/docs/problems/busy")
@@ -173,7 +188,7 @@ async def test_streams_are_bounded_and_need_a_login(make_rest: MakeRest) -> None
 
 async def test_arrivals_are_notified_and_nothing_is_taken(rest: Rest) -> None:
     ids = await rest.publish("a", "1", "2")
-    stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
+    stream = Stream(rest, f"{EVENTS}?mode=notify")
     (first,) = await stream.messages(1, "arrived")
     assert (first["queue"], first["ids"], first["pending"], first["more"]) == ("a", ids, 2, False)
     assert f"-{first['seq']}\nevent: arrived\ndata: ".encode() in stream.text
@@ -187,14 +202,12 @@ async def test_arrivals_are_notified_and_nothing_is_taken(rest: Rest) -> None:
 
 async def test_a_stream_of_arrivals_continues_after_the_last_event(rest: Rest) -> None:
     await rest.publish("a", "1", "2")
-    stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
+    stream = Stream(rest, f"{EVENTS}?mode=notify")
     (first,) = await stream.messages(1, "arrived")
     await stream.leave()
     ids = await rest.publish("a", "3")
-    by_browser = Stream(
-        rest, "/api/v1/queues/a/events?mode=notify", (b"last-event-id", str(first["seq"]).encode())
-    )
-    by_program = Stream(rest, f"/api/v1/queues/a/events?mode=notify&after={first['seq']}")
+    by_browser = Stream(rest, f"{EVENTS}?mode=notify", (b"last-event-id", str(first["seq"]).encode()))
+    by_program = Stream(rest, f"{EVENTS}?mode=notify&after={first['seq']}")
     for again in (by_browser, by_program):
         (found,) = await again.messages(1, "arrived")
         assert (found["ids"], found["pending"]) == (ids, 3)
@@ -205,7 +218,7 @@ async def test_a_stream_of_arrivals_after_an_event_of_another_broker_says_so_and
     rest: Rest,
 ) -> None:
     ids = await rest.publish("a", "1", "2")
-    events = "/api/v1/queues/a/events?mode=notify"
+    events = f"{EVENTS}?mode=notify"
     for again in (
         Stream(rest, events, (b"last-event-id", b"abc-1")),
         Stream(rest, events, (b"last-event-id", b"90412")),
@@ -220,7 +233,7 @@ async def test_a_stream_of_arrivals_after_an_event_of_another_broker_says_so_and
 
 async def test_a_stream_of_arrivals_continues_after_the_id_of_an_event(rest: Rest) -> None:
     await rest.publish("a", "1")
-    events = "/api/v1/queues/a/events?mode=notify"
+    events = f"{EVENTS}?mode=notify"
     stream = Stream(rest, events)
     await stream.messages(1, "arrived")
     await stream.leave()
@@ -238,7 +251,7 @@ async def test_a_stream_of_arrivals_continues_after_the_id_of_an_event(rest: Res
 
 
 async def test_a_notification_names_what_can_be_received(rest: Rest) -> None:
-    stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
+    stream = Stream(rest, f"{EVENTS}?mode=notify")
     await rest.publish("a", "1")
     (found,) = await stream.messages(1, "arrived")
     reply = await rest.alice.post("/queues/a/receive", json={"seqs": found["seqs"]})
@@ -252,10 +265,38 @@ async def test_each_mode_has_parameters_of_its_own(rest: Rest) -> None:
 
 
 async def test_a_stream_of_arrivals_ends_when_its_right_is_lost(rest: Rest) -> None:
-    stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
+    stream = Stream(rest, f"{EVENTS}?mode=notify")
     await rest.publish("a", "1")
     await stream.messages(1, "arrived")
     rest.logins.reload(Policy())
     rest.rest_api.policy_changed()
     await stream.task
     assert b"event: problem" in stream.text
+
+
+@pytest.mark.parametrize("content_type", ["application/octet-stream", "text/plain", "application/json"])
+async def test_a_large_message_is_sent_in_pieces_each_in_a_turn_of_its_own(
+    rest: Rest, content_type: str
+) -> None:
+    body = b'"%b"' % (b"x" * (8 * MIB))
+    sent = await rest.alice.post("/queues/a/messages", content=body, headers={"content-type": content_type})
+    assert sent.status_code == 201, sent.text
+    async with loop_turns() as turns:
+        stream = Stream(rest, EVENTS, turns=turns)
+        await stream.messages(1)
+    await stream.leave()
+    assert len(stream.bytes_of_turns) > 8
+    assert max(stream.bytes_of_turns.values()) < 2 * MIB
+
+
+async def test_others_have_turns_while_a_client_takes_many_messages_at_once(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)
+    for _ in range(50):
+        await rest.publish("a", "x" * 1_000)
+    async with loop_turns() as turns:
+        stream = Stream(rest, f"{EVENTS}?credit=50", turns=turns)
+        await stream.messages(50)
+    await stream.leave()
+    assert max(stream.bytes_of_turns.values()) < 2_000

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.config import MIB
 from broker_app.core import views
 from broker_app.core.delivery.unsettled import LARGE_BODY
 from broker_app.core.limits import Limits
@@ -18,6 +19,7 @@ from broker_app.engine.client import EngineClient
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.messages.chosen import NEVER_GIVEN, ChosenMessages
 from tests.rest.conftest import MakeRest, Rest
+from tests.support.loop_turns import loop_turns
 
 
 async def test_messages_come_in_order_with_receipts(rest: Rest) -> None:
@@ -85,10 +87,12 @@ async def test_a_client_that_leaves_leaves_no_subscription(rest: Rest) -> None:
     assert not rest.engine.broker.destinations.queues["/queue/a"].consumers
 
 
-async def call(rest: Rest, method: str, path: str, body: bytes, *, leave: bool) -> list[dict[str, object]]:
+async def call(
+    rest: Rest, method: str, path: str, body: bytes, *, leave: bool, query: bytes = b""
+) -> list[dict[str, Any]]:
     """A bare ASGI exchange with a client that disconnects when its body is sent."""
     events: list[dict[str, object]] = [{"type": "http.request", "body": body}]
-    sent: list[dict[str, object]] = []
+    sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, object]:
         if events:
@@ -97,7 +101,7 @@ async def call(rest: Rest, method: str, path: str, body: bytes, *, leave: bool) 
             return {"type": "http.disconnect"}
         return await asyncio.Future()
 
-    async def send(event: dict[str, object]) -> None:
+    async def send(event: dict[str, Any]) -> None:
         sent.append(event)
 
     scope = {
@@ -105,7 +109,7 @@ async def call(rest: Rest, method: str, path: str, body: bytes, *, leave: bool) 
         "method": method,
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query,
         "headers": [(b"authorization", b"Bearer mom_alice")],
     }
     await rest.rest_api(scope, receive, send)
@@ -154,6 +158,27 @@ async def test_a_raw_reply_is_the_message_itself(rest: Rest) -> None:
     assert (await rest.alice.delete(f"/leases/{reply.headers['mom-receipt']}")).status_code == 204
     assert (await rest.alice.post("/queues/a/receive?raw=true&max=1")).status_code == 204
     assert (await rest.alice.post("/queues/a/receive?raw=true&max=2")).status_code == 400
+
+
+async def test_others_have_turns_between_bodies_that_are_not_short(rest: Rest) -> None:
+    count, found = 40, []
+    for size in (10, 100_000):
+        for _ in range(count):
+            await rest.alice.post("/queues/a/messages", content=bytes(size))
+        async with loop_turns() as turns:
+            assert len(await rest.receive("a", max=count, ack="auto")) == count
+        found.append(turns.number)
+    assert found[1] >= found[0] + count
+
+
+async def test_a_large_raw_reply_is_sent_in_parts(rest: Rest) -> None:
+    body = bytes(range(256)) * (4 * MIB // 256)
+    await rest.alice.post("/queues/a/messages", content=body)
+    path = "/api/v1/queues/a/receive"
+    head, *parts = await call(rest, "POST", path, b"", leave=False, query=b"raw=true")
+    assert (b"content-length", b"%d" % len(body)) in head["headers"]
+    assert b"".join(part["body"] for part in parts) == body
+    assert max(len(part["body"]) for part in parts) < MIB
 
 
 async def test_a_header_of_a_message_cannot_write_the_head_of_a_raw_reply(rest: Rest) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
+from broker_app.base.json_text import PIECE
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.net.broker_state import BrokerState
 from broker_app.net.http.credentials import Credentials
 from broker_app.net.http.idempotency import IdempotencyStore
-from broker_app.net.http.large_body import parts
+from broker_app.net.http.large_body import as_it_is, parts_in_turns
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import NO_CONTENT, Header, Reply, problem_reply
 from broker_app.net.http.requests import Departed, Receive, Request, Scope, Send
@@ -126,14 +126,15 @@ async def send_reply(request: Request, reply: Reply) -> None:
     if reply.status != NO_CONTENT.status:
         headers.append((b"content-length", b"%d" % reply.length))
     await request.send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    if reply.pieces is not None and request.method != "HEAD":
-        for part in parts(reply.pieces):
+    body, pieces = reply.body, reply.pieces
+    if request.method == "HEAD":
+        body, pieces = b"", None
+    elif len(body) > PIECE:
+        body, pieces = b"", [as_it_is(body)]
+    if pieces is not None:
+        async for part in parts_in_turns(pieces):
             await request.send({"type": "http.response.body", "body": part, "more_body": True})
-            if reply.pieces:  # others are served between two parts
-                await asyncio.sleep(0)
-    await request.send(
-        {"type": "http.response.body", "body": b"" if request.method == "HEAD" else reply.body}
-    )
+    await request.send({"type": "http.response.body", "body": body})
 
 
 def _extra(request: Request, headers: Iterable[Header]) -> list[Header]:

@@ -3,15 +3,16 @@ broker has anyway, and one piece."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Final
 
 import msgspec
 
-#: bytes of a body that are encoded together, in a millisecond or two; a multiple of 3
-_PIECE: Final = 3 * 256 * 1024
+from broker_app.base import json_text
+from broker_app.base.json_text import PIECE
+
 #: bytes of short pieces that are sent together
 _TOGETHER: Final = 64 * 1024
 
@@ -35,7 +36,7 @@ Piece = bytes | LargeBody
 
 def in_base64(body: bytes) -> LargeBody:
     """A body in base64."""
-    return LargeBody((len(body) + 2) // 3 * 4, partial(_base64, body))
+    return LargeBody((len(body) + 2) // 3 * 4, partial(json_text.in_base64, body))
 
 
 def as_text(body: bytes) -> LargeBody:
@@ -46,6 +47,11 @@ def as_text(body: bytes) -> LargeBody:
 def in_one_line(body: bytes) -> LargeBody:
     """A body that is JSON, which has line ends only between its tokens, where a blank does as well."""
     return LargeBody(len(body), partial(_one_line, body))
+
+
+def as_it_is(body: bytes) -> LargeBody:
+    """A body that is sent as it is, in pieces: TLS encrypts at once whatever it is given."""
+    return LargeBody(len(body), partial(_cut, body))
 
 
 def parts(pieces: list[Piece]) -> Iterator[bytes]:
@@ -67,21 +73,28 @@ def parts(pieces: list[Piece]) -> Iterator[bytes]:
         yield b"".join(short)
 
 
-def _base64(body: bytes) -> Iterator[bytes]:
-    view = memoryview(body)
-    for at in range(0, len(body), _PIECE):
-        yield base64.b64encode(view[at : at + _PIECE])
+async def parts_in_turns(pieces: list[Piece]) -> AsyncIterator[bytes]:
+    """The same; others have their turn behind each that is not short."""
+    for part in parts(pieces):
+        yield part
+        if len(part) > _TOGETHER:
+            await asyncio.sleep(0)
+
+
+def _cut(body: bytes) -> Iterator[bytes]:
+    for at in range(0, len(body), PIECE):
+        yield body[at : at + PIECE]
 
 
 def _one_line(body: bytes) -> Iterator[bytes]:
-    for at in range(0, len(body), _PIECE):
-        yield body[at : at + _PIECE].replace(b"\r", b" ").replace(b"\n", b" ")
+    for piece in _cut(body):
+        yield piece.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 def _escaped(body: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(body):
-        end = at + _PIECE
+        end = at + PIECE
         for _ in range(3):
             if end < len(body) and body[end] & 0xC0 == 0x80:  # in the middle of a character
                 end -= 1

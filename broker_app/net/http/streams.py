@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 
+from broker_app.base.deadline import Deadline
 from broker_app.net.http.long_poll import WaitingRequest
 from broker_app.net.http.refusals import body_of
 from broker_app.net.http.replies import encode
@@ -32,10 +34,15 @@ async def stream(
     await request.send({"type": "http.response.start", "status": 200, "headers": headers})
     await _send(request, b": connected\n\n")
     gone = asyncio.ensure_future(request.wait_departed())
+    deadline = Deadline(time.monotonic)
     try:
         while not gone.done() and not wait.ended:
+            deadline.begin()
             async for event in events():
                 await _send(request, event)
+                if deadline.passed:  # a client that takes all at once never makes it wait
+                    await asyncio.sleep(0)
+                    deadline.begin()
             woken = asyncio.ensure_future(wait.woken.wait())
             await asyncio.wait((woken, gone), timeout=ping_s, return_when=asyncio.FIRST_COMPLETED)
             if not woken.done():

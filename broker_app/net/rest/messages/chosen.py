@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, NamedTuple, cast
 
 from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.turns import in_turns
 from broker_app.core import commands as c
 from broker_app.core.delivery.chosen_delivery import NOT_READ
 from broker_app.core.message import Message
@@ -62,7 +63,7 @@ class ChosenMessages:
             now, deliveries, missing = await self._deliver(address, left, user, lease_s, client)
             left = left[len(now) :]
             received.missing.extend(missing)
-            for tag, message in deliveries:
+            async for tag, message in in_turns(deliveries):
                 size += len(message.body)
                 received.tags.append(tag)
                 render_it = partial(render, tag, message, self._engine_client.leases.until_ms(tag))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from broker_app.base import times
+from broker_app.base import json_text, times
 from broker_app.base.in_thread import LARGE_BYTES
 from broker_app.core.message import Message
 from broker_app.net.http.large_body import LargeBody, Piece, as_text, in_base64, in_one_line, parts
@@ -125,7 +125,7 @@ def body_pieces(body: bytes, content_type: str | None) -> list[Piece]:
     """The same in pieces. What takes long is done here: call it in a thread for large bodies."""
     kind = "" if content_type is None else content_type.partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
-        if _is_json(body):
+        if json_text.is_valid(body):
             return [RAW, body if len(body) <= LARGE_BYTES else in_one_line(body)]
     # Without a content type, a NUL is the sign of binary content.
     elif _is_textual(kind) or (content_type is None and b"\0" not in body):
@@ -149,15 +149,6 @@ def _text_pieces(body: bytes) -> list[Piece]:
 def base64_piece(body: bytes) -> Piece:
     """A body in base64."""
     return base64.b64encode(body) if len(body) <= LARGE_BYTES else in_base64(body)
-
-
-def _is_json(body: bytes) -> bool:
-    try:
-        body.decode()  # msgspec does not look into strings that it passes over
-        msgspec.json.decode(body, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
 
 
 def rfc3339(time_ms: int) -> bytes:

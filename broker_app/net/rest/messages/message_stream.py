@@ -13,7 +13,7 @@ from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
 from broker_app.engine.client import EngineClient
 from broker_app.engine.read_budget import READ_BYTES
-from broker_app.net.http.large_body import Piece, parts
+from broker_app.net.http.large_body import Piece, parts_in_turns
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequest, WaitingRequests
 from broker_app.net.http.refusals import invalid
@@ -140,7 +140,7 @@ class MessageStream:
             pieces = await in_thread_if_large(message.size, render)
             self._engine_client.leases.release_body(tag, message)
             del message, render
-            for part in parts(pieces):
+            async for part in parts_in_turns(pieces):
                 yield part
 
     def _event(self, tag: int, message: Message, until_ms: int) -> list[Piece]:

@@ -11,6 +11,7 @@ import msgspec
 
 from broker_app.base.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
+from broker_app.base.turns import in_turns
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
@@ -104,7 +105,7 @@ class Receiver:
         if raw:
             return self._raw(*leases[0]) if leases else Reply(204)
         rows = []
-        for lease in leases:
+        async for lease in in_turns(leases):
             rows.append(await in_thread_if_large(len(lease[1].body), partial(self._row, *lease)))
             self._engine_client.leases.release_body(*lease[:2])
         return self._reply(rows, time.monotonic() - began, destination.address)
