@@ -76,6 +76,13 @@ def policy(*, anonymous: bool = False) -> Policy:
     )
 
 
+async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    """A body as it comes from a socket: each piece in a turn of the loop."""
+    for at in range(0, len(body), 65_536):
+        yield body[at : at + 65_536]
+        await asyncio.sleep(0)
+
+
 class FakePipeline(NoPipeline):
     """A store that has what a test sets; `asked` is what it was asked for."""
 

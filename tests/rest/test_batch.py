@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import time
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from broker_app.base import deadline
 from broker_app.net.http.requests import LineCutter
 from broker_app.net.rest import RestLimits
-from tests.rest.conftest import MakeRest, Rest
+from tests.rest.conftest import MakeRest, Rest, in_pieces
+from tests.support.loop_turns import loop_turns
 
 NDJSON = {"content-type": "application/x-ndjson"}
 
@@ -222,3 +225,31 @@ async def test_others_are_served_while_many_lines_of_one_piece_are_published(
         turns += 1
     assert len((await request).content.splitlines()) == 800
     assert turns > 2 * 800 / 17  # to read the lines, and to write the results
+
+
+def parsing_s(body: bytes) -> float:
+    """The processor time of reading JSON, and what is in it, once."""
+    began = time.thread_time()
+    msgspec.json.decode(body)
+    return time.thread_time() - began
+
+
+@pytest.mark.parametrize("headers", [NDJSON, {"content-type": "application/json"}], ids=["lines", "array"])
+async def test_a_large_batch_is_read_off_the_loop(rest: Rest, headers: dict[str, str]) -> None:
+    # It becomes short when it is read, as nothing but reading it is measured.
+    item = b'{"body":"%b"}' % (rb"\u0041" * 1_300_000)
+    body = b"[%b]" % item if headers != NDJSON else item
+    async with loop_turns() as turns:
+        reply = await rest.alice.post("/queues/a/messages/batch", content=in_pieces(body), headers=headers)
+    assert reply.status_code == 200 and b'"id"' in reply.content, reply.text
+    assert turns.longest_s < parsing_s(body) / 2
+
+
+async def test_others_are_served_while_an_array_of_many_items_is_published(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)  # a turn ends as soon as it may
+    async with loop_turns() as turns:
+        reply = await rest.alice.post("/queues/a/messages/batch", json=[{"body": "x"}] * 800)
+    assert len(reply.json()["results"]) == 800
+    assert turns.number > 2 * 800 / 17  # to read the items, and to write the results

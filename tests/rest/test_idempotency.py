@@ -1,14 +1,18 @@
 """Requests with an Idempotency-Key on the data plane: carried out once, answered alike."""
 
 import asyncio
+import time
+from hashlib import blake2b
 from typing import Any
 
 import httpx
 import pytest
 
+from broker_app.config import MIB
 from broker_app.journal.memory import MemoryStorage
 from broker_app.net.http.idempotency import IdempotencyStore
-from tests.rest.conftest import MakeRest, Rest
+from tests.rest.conftest import MakeRest, Rest, in_pieces
+from tests.support.loop_turns import loop_turns
 
 QUEUE = "/queues/a/messages"
 BATCH = "/queues/a/messages/batch"
@@ -145,3 +149,19 @@ async def test_the_oldest_answers_go_first(rest: Rest, monkeypatch: pytest.Monke
     monkeypatch.setattr(store, "_clock", lambda: IdempotencyStore.KEPT_S)
     assert "idempotency-replayed" not in (await post(rest.alice, "/topics/t/messages", "y", "4")).headers
     assert store._bytes == sum(store._size(kept) for kept in store._kept.values())
+
+
+async def test_a_large_body_is_compared_off_the_loop(rest: Rest) -> None:
+    body = bytes(16 * MIB)
+    began = time.thread_time()
+    blake2b(body).digest()
+    once_s = time.thread_time() - began
+    key = {"idempotency-key": "k", "content-type": "text/plain"}
+    # No subscription gets it, as nothing but reading the request is measured.
+    url = "/topics/t/messages"
+    async with loop_turns() as turns:
+        first = await rest.alice.post(url, content=in_pieces(body), headers=key)
+    assert first.status_code == 201, first.text
+    assert turns.longest_s < once_s / 2
+    again = await rest.alice.post(url, content=body[1:], headers=key)
+    assert again.status_code == 422 and again.json()["type"].endswith("idempotency-mismatch")

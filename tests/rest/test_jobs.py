@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.limits import Limits
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.features.jobs import store
-from tests.rest.conftest import MakeRest, Rest
+from tests.rest.conftest import MakeRest, Rest, in_pieces
+from tests.support.loop_turns import loop_turns
 
 
 async def post(rest: Rest, status: int = 202, **wish: Any) -> dict[str, Any]:
@@ -431,6 +434,22 @@ async def test_an_export_can_be_imported(make_rest: MakeRest) -> None:
     assert pages[0] == pages[1]
     back = await run(rest, op="retry", source="b")
     assert (back["done"], back["refused"]) == (1, 3)
+
+
+async def test_a_large_line_is_read_off_the_loop(rest: Rest) -> None:
+    # It becomes short when it is read, as nothing but reading it is measured.
+    line = b'{"body":"%b"}' % (rb"\u0041" * 1_300_000)
+    began = time.thread_time()
+    msgspec.json.decode(line)
+    once_s = time.thread_time() - began
+    lines = in_pieces(line + b"\n" + line)
+    async with loop_turns() as turns:
+        reply = await rest.alice.post(
+            "/queues/b/import", content=lines, headers={"content-type": "application/x-ndjson"}
+        )
+        await rest.until_later(lambda: not rest.jobs.get(reply.json()["id"]).open)
+    assert (await ended(rest, reply.json()))["done"] == 2
+    assert turns.longest_s < once_s / 2
 
 
 async def test_a_line_that_is_no_message_is_a_result(rest: Rest) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, BinaryIO
 
+from broker_app.base.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
+from broker_app.base.turns import in_turns
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
 from broker_app.core.storage.transfers import DONE, FULL, REFUSED, TransferResult
@@ -26,15 +30,11 @@ class ImportJob(JobRunner):
     async def _run_batches(self) -> None:
         job = self.job
         with self.context.store.open_import(job.id) as file:
-            for _ in range(job.processed):
-                file.readline()
+            size = os.fstat(file.fileno()).st_size
+            await in_thread_if_large(size, partial(_pass_over, file, job.processed))
             lines: deque[bytes] = deque()
             while job.processed < job.total and self._goes_on():
-                while len(lines) < self._at_once() and sum(map(len, lines)) < BATCH_BYTES:
-                    line = file.readline()
-                    if not line:
-                        break
-                    lines.append(line)
+                await in_thread_if_large(size, partial(_read, file, lines, self._at_once()))
                 before = job.processed
                 full = await self._insert(list(lines))
                 if full and not await self._full(full):
@@ -49,7 +49,7 @@ class ImportJob(JobRunner):
         results: list[dict[str, Any]] = []
         entries: list[tuple[bytes, Envelope, bytes]] = []
         submitted: list[int] = []
-        for number, line in enumerate(lines, first):
+        async for number, line in in_turns(enumerate(lines, first)):
             message_id = self._id(number)
             result: dict[str, Any] = {"i": number, "id": message_id.decode(), "status": DONE}
             results.append(result)
@@ -57,7 +57,8 @@ class ImportJob(JobRunner):
                 result["new_position"] = self._found[number].position
                 continue
             try:
-                entries.append((message_id, *self.context.lines.read(job.target, line)))
+                read = partial(self.context.lines.read, job.target, line)
+                entries.append((message_id, *await in_thread_if_large(len(line), read)))
                 submitted.append(number - first)
             except Refused as refusal:
                 result |= {"id": None, "status": REFUSED, "detail": refusal.detail}
@@ -85,3 +86,18 @@ class ImportJob(JobRunner):
         job = self.job
         place = 1 << 46 | (job.number & 0x3FFFFF) << 24 | number
         return b"%b%012x" % (self.context.broker.turn.ids.prefix(job.created_ms), place)
+
+
+def _pass_over(file: BinaryIO, count: int) -> None:
+    """Pass over the lines that an earlier run has published."""
+    for _ in range(count):
+        file.readline()
+
+
+def _read(file: BinaryIO, lines: deque[bytes], most: int) -> None:
+    """Add the next lines up to so many, or `BATCH_BYTES`."""
+    while len(lines) < most and sum(map(len, lines)) < BATCH_BYTES:
+        line = file.readline()
+        if not line:
+            break
+        lines.append(line)

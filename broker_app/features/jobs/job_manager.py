@@ -10,8 +10,10 @@ import time
 from array import array
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterable
+from functools import partial
 from pathlib import Path
 
+from broker_app.base.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.engine import Engine
@@ -182,11 +184,11 @@ class JobManager:
         try:
             with self._store.open_import(job.id, "wb") as file:
                 async for run in lines:
-                    kept = [line + b"\n" for line in run if line.strip()]
-                    job.total += len(kept)
+                    kept = [part for line in run if line.strip() for part in (line, b"\n")]
+                    job.total += len(kept) // 2
                     if job.total > MAX_IMPORT_LINES or file.tell() > MAX_IMPORT_BYTES:
                         raise Refused("too-large", f"an import is at most {MAX_IMPORT_BYTES} bytes long")
-                    file.writelines(kept)
+                    await in_thread_if_large(sum(map(len, kept)), partial(file.writelines, kept))
             return await self._keep(job, array("Q"))
         except BaseException:
             if job.id not in self._jobs:

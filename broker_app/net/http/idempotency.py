@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
+from broker_app.base.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.net.http.refusals import RefusedWithHeaders, invalid
 from broker_app.net.http.replies import Header, Reply
@@ -129,14 +131,19 @@ class IdempotentRequest:
         self._begun = False
         self.digest = b""
 
-    def check(self, body: bytes) -> None:
+    async def check(self, body: bytes) -> None:
         """Raises Replayed, Refused; otherwise the request may be carried out."""
+        self.digest = await in_thread_if_large(len(body), partial(self._digest, body))
+        self._store.begin(self._name, self.digest)
+        self._begun = True
+
+    def _digest(self, body: bytes) -> bytes:
         request = self._request
         parts = [request.method.encode(), request.name.encode(), request.query_string, request.content_type]
         parts += [b"%b: %b" % header for header in request.headers if header[0].startswith((b"mom-", b"ce-"))]
-        self.digest = blake2b(b"\n".join([*parts, b"", body]), digest_size=32).digest()
-        self._store.begin(self._name, self.digest)
-        self._begun = True
+        digest = blake2b(b"\n".join([*parts, b"", b""]), digest_size=32)
+        digest.update(body)
+        return digest.digest()
 
     def keep(self, reply: Reply) -> None:
         if self._begun:

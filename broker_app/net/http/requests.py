@@ -36,7 +36,7 @@ _NUMBERS = frozenset((int, float))
 class Idempotency(Protocol):
     """Recognizes a request that repeats another, see `idempotency`."""
 
-    def check(self, body: bytes) -> None: ...
+    async def check(self, body: bytes) -> None: ...
 
     def with_dedup_id(self, headers: list[Header]) -> list[Header]: ...
 
@@ -44,30 +44,32 @@ class Idempotency(Protocol):
 
 
 class LineCutter:
-    """Cuts bytes that come in any pieces into lines. Each byte is copied twice at most."""
+    """Cuts bytes that come in any pieces into lines. Each byte is copied twice at most, and none again at the
+    end of a line."""
 
-    __slots__ = ("_parts", "size")
+    __slots__ = ("_begun", "size")
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._begun = BytesIO()
         #: bytes of the line that is not complete yet
         self.size = 0
 
     def cut(self, data: bytes) -> list[bytes]:
         """The lines that are complete with these bytes, without their ends."""
         first, end, others = data.partition(b"\n")
-        self._parts.append(first)
+        self._begun.write(first)
         self.size += len(first)
         if not end:
             return []
         *whole, rest = others.split(b"\n")
         whole.insert(0, self.rest())
-        self._parts, self.size = [rest], len(rest)
+        self._begun = BytesIO()
+        self.size = self._begun.write(rest)
         return whole
 
     def rest(self) -> bytes:
         """The line that is not complete."""
-        return b"".join(self._parts)
+        return self._begun.getvalue()
 
 
 class Departed(Exception):
@@ -237,7 +239,7 @@ class Request:
         the end of a request that was answered before."""
         body = await self._whole_body(limit)
         if self.idempotency is not None:
-            self.idempotency.check(body)
+            await self.idempotency.check(body)
         return body
 
     async def _whole_body(self, limit: int) -> bytes:

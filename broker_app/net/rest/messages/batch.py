@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import msgspec
 
+from broker_app.base.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.base.turns import in_turns
 from broker_app.core import commands as c
@@ -68,9 +70,10 @@ class BatchPublisher:
             return await self._stream(request, destination)
         body = await request.body(self._limits.max_batch_bytes)
         read = cloudevents.items_of if request.media_type == cloudevents.BATCH else _items
+        items = await in_thread_if_large(len(body), partial(read, body, self._limits.max_batch_items))
         outcomes = [
-            self._outcome(destination, item, request.idempotency, number)
-            for number, item in enumerate(read(body, self._limits.max_batch_items))
+            await self._outcome(destination, item, request.idempotency, number)
+            async for number, item in in_turns(enumerate(items))
         ]
         request.access.recheck(request.client, SEND, destination)
         if atomic:
@@ -78,7 +81,8 @@ class BatchPublisher:
         answers = await self._answers(self._start(request, outcomes))
         if answers and isinstance(answers[0], Refused) and len(outcomes) == sum(map(_is_refusal, answers)):
             raise answers[0]  # all of them were refused by the broker
-        return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, answers, 0)) + b"]}")
+        results = [result async for result in in_turns(self._results(outcomes, answers, 0))]
+        return Reply(200, JSON, b'{"results":[' + b",".join(results) + b"]}")
 
     # ------------------------------------------------------------------ carrying out
 
@@ -164,7 +168,7 @@ class BatchPublisher:
         try:
             async for lines in request.lines(self._limits.max_batch_bytes):
                 outcomes = [
-                    self._outcome(destination, line) async for line in in_turns(lines) if line.strip()
+                    await self._outcome(destination, line) async for line in in_turns(lines) if line.strip()
                 ]
                 room = self._limits.max_stream_items - count
                 if len(outcomes) > room:
@@ -205,7 +209,7 @@ class BatchPublisher:
 
     # ------------------------------------------------------------------ items
 
-    def _outcome(
+    async def _outcome(
         self,
         destination: Destination,
         item: Item | Refused | bytes | msgspec.Raw,
@@ -217,10 +221,12 @@ class BatchPublisher:
             return item
         try:
             if not isinstance(item, Item):
-                item = decode(bytes(item), Item)
+                line = bytes(item)
+                item = await in_thread_if_large(len(line), partial(decode, line, Item))
             if idempotency is not None and item.dedup_id is None:
                 item.dedup_id = idempotency.dedup_id(number)
-            return self._envelopes.of_item(destination.address, item), item.content()
+            envelope = self._envelopes.of_item(destination.address, item)
+            return envelope, await in_thread_if_large(item.size, item.content)
         except Refused as refusal:
             return refusal
 

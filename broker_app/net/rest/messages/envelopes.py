@@ -84,6 +84,13 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
     resent: bool | None = None
     deliver_at: str | None = None
 
+    @property
+    def size(self) -> int:
+        """The bytes of the body as it was written."""
+        if isinstance(self.body, UnsetType):
+            return len(self.body_base64 or "")
+        return memoryview(self.body).nbytes
+
     def media_type(self) -> str | None:
         """The content type: where none is given, a JSON string is a text and any other JSON is JSON."""
         if self.content_type is not None or isinstance(self.body, UnsetType):

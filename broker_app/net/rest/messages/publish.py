@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote
 
+from broker_app.base.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
@@ -112,7 +114,8 @@ class Publisher:
         if request.idempotency is not None:
             headers = request.idempotency.with_dedup_id(headers)
         if is_event:
-            headers, body = cloudevents.headers_and_body(headers, body)
+            read = partial(cloudevents.headers_and_body, headers, body)
+            headers, body = await in_thread_if_large(len(body), read)
         if is_event or request.idempotency is not None:
             envelope = self._envelopes.of_request(address, headers)
         request.access.recheck(request.client, SEND, target.destination)
