@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.base import deadline
 from broker_app.base.deadline import TURN_S
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
@@ -26,6 +27,7 @@ from broker_app.engine.read_budget import ReadBudget
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.journal.port import Done, Found
 from tests.support.listener import Listener
+from tests.support.loop_turns import Turns, loop_turns
 from tests.support.patience import patient
 
 QUEUE = Envelope("/queue/a")
@@ -336,13 +338,13 @@ class Broken(Listener):
         self._fail("flush")
         super().flush(peer)
 
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+    def render(self, subscription: Subscription, messages: list[Message]) -> list[bytes]:
         self._fail("render")
         return super().render(subscription, messages)
 
-    def send(self, data: bytes) -> None:
+    def send(self, part: bytes) -> None:
         self._fail("send")
-        super().send(data)
+        super().send(part)
 
     def close(self, refusal: Refused) -> None:
         self._fail("close")
@@ -378,6 +380,37 @@ async def test_a_topics_message_that_cannot_be_sent_to_a_client_closes_that_one_
         [b"one"],
         [b"r"],
     )
+
+
+class InParts(Listener):
+    """A client of a topic whose messages are sent in two parts; `at` are the turns in which it got them."""
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__()
+        self.at: list[int] = []
+        self._turns = turns
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> list[bytes]:
+        return [b"head", *super().render(subscription, messages)]
+
+    def send(self, part: bytes) -> None:
+        super().send(part)
+        self.at.append(self._turns.number)
+
+
+async def test_others_are_served_between_clients_of_a_topic_that_get_a_large_body(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)  # a turn ends as soon as it may
+    engine = engine_over(MemoryJournal())
+    async with loop_turns() as turns:
+        clients = [InParts(turns) for _ in range(10)]
+        for client in clients:
+            engine.submit(c.Subscribe(client.peer, "1", "/topic/a", render_key="1.2"))
+        engine.submit(c.Publish(clients[0].peer, [(Envelope("/topic/a"), b"large", b"r")]))
+        await engine.wait_idle()
+    assert all(client.bodies == [b"head", b"large"] for client in clients)
+    assert len({client.at[0] for client in clients}) == len(clients)
 
 
 async def test_a_client_that_cannot_even_be_closed_leaves_the_broker() -> None:

@@ -41,11 +41,12 @@ class Receiver(Protocol):
     def flush(self, peer: Peer) -> None:
         """Take and clear `peer.receipts`, `refusals`, `deliveries`. Called after the commit, once a batch."""
 
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        """The bytes of `messages` for every subscription of the same fan-out group as `subscription`."""
+    def render(self, subscription: Subscription, messages: list[Message]) -> list[bytes]:
+        """The bytes of `messages`, in the parts in which they are sent, for every subscription of the same
+        fan-out group as `subscription`."""
 
-    def send(self, data: bytes) -> None:
-        """Send bytes that `render` returned, perhaps of another receiver."""
+    def send(self, part: bytes) -> None:
+        """Send a part that `render` returned, perhaps of another receiver."""
 
     def throttle(self, on: bool) -> None:
         """Stop reading from the client (`on`) because many of its messages are blocked, or read again."""
@@ -69,10 +70,10 @@ class InnerReceiver:
         peer.refusals.clear()
         peer.deliveries.clear()
 
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+    def render(self, subscription: Subscription, messages: list[Message]) -> list[bytes]:
         raise AssertionError("an inner receiver has no subscriptions to topics")
 
-    def send(self, data: bytes) -> None:
+    def send(self, part: bytes) -> None:
         raise AssertionError("an inner receiver has no subscriptions to topics")
 
     def throttle(self, on: bool) -> None:

@@ -111,16 +111,17 @@ class Output:
                 self._let_pass(self.interceptors, subscription.peer, deliveries)
             return
         try:
-            data = sample.peer.receiver.render(sample, fanout.messages)
+            parts = sample.peer.receiver.render(sample, fanout.messages)
         except Exception as error:  # all of them would miss these messages
             for subscription in fanout.members:
                 self._disconnect(subscription.peer, error)
             return
         for at, subscription in enumerate(fanout.members):
-            if at % _CLIENTS == 0:
+            if at % _CLIENTS == 0 or len(parts) > 1:  # large bodies are among them
                 yield
             try:
-                subscription.peer.receiver.send(data)
+                for part in parts:
+                    subscription.peer.receiver.send(part)
             except Exception as error:
                 self._disconnect(subscription.peer, error)
 

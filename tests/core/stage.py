@@ -299,10 +299,10 @@ class Client:
         for box in (peer.receipts, peer.refusals, peer.deliveries):
             box.clear()
 
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+    def render(self, subscription: Subscription, messages: list[Message]) -> list[bytes]:
         raise NotImplementedError("the stage hands fan-outs over unrendered")
 
-    def send(self, data: bytes) -> None:
+    def send(self, part: bytes) -> None:
         raise NotImplementedError("the stage hands fan-outs over unrendered")
 
     def throttle(self, on: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_app.base.in_thread import LARGE_BYTES
+from broker_app.core import commands as c
 from broker_app.core.message import Envelope, Message
 from broker_app.core.policy import DestinationPolicy
 from broker_app.net.stomp.rendering import Renderer
@@ -65,3 +66,18 @@ def test_a_large_body_is_a_part_of_its_own_which_is_not_copied(given: Message) -
         head
         == small.replace(b"content-length:4\n", b"content-length:%d\n" % len(large))[: -len(b"body" + end)]
     )
+
+
+@pytest.mark.parametrize("ack", [c.AUTO, c.INDIVIDUAL])
+def test_a_large_body_is_not_copied_for_a_browser(ack: str) -> None:
+    stage = Stage()
+    subscription = stage.client().subscribe("/queue/q")
+    subscription.ack = ack
+    given = message()
+    renderer = Renderer("1.2", stage.broker.turn.ids)
+    small = b"".join(renderer.browsed(subscription, given))
+    given.body = large = bytes(LARGE_BYTES + 1)
+    head, body, end = renderer.browsed(subscription, given)
+    assert body is large and end == b"\0\n"
+    lines = small.replace(b"content-length:4\n", b"content-length:%d\n" % len(large))
+    assert head == lines[: -len(b"body" + end)]

@@ -27,11 +27,11 @@ class Listener:
         self.tags += [tag for _, tag, _ in peer.deliveries]
         peer.receipts, peer.refusals, peer.deliveries = [], [], []
 
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        return b"|".join(message.body for message in messages)
+    def render(self, subscription: Subscription, messages: list[Message]) -> list[bytes]:
+        return [b"|".join(message.body for message in messages)]
 
-    def send(self, data: bytes) -> None:
-        self.bodies.append(data)
+    def send(self, part: bytes) -> None:
+        self.bodies.append(part)
 
     def throttle(self, on: bool) -> None:
         self.throttled = on

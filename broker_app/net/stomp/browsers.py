@@ -12,6 +12,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -30,12 +31,15 @@ from broker_app.net.stomp.flow_control import FlowControl
 from broker_app.rules.event import BROWSE, READ
 from mom_client.stomp.encode import escape
 from mom_client.stomp.frame import MESSAGE
+from mom_client.stomp.writes import in_writes
 
 #: messages that are looked at for a page, and bytes that it has, about
 _PAGE, _PAGE_BYTES = 200, 256 * 1024
 #: the message-id of the end, which is no message: that of ActiveMQ
 END_ID: Final = "0"
 
+#: the parts of one: a large body is not copied
+Frame = list[bytes]
 _Cursor = tuple[int, int]
 
 
@@ -47,7 +51,7 @@ class _Browser(NamedTuple):
 
 
 class _Page(NamedTuple):
-    frames: list[bytes]
+    frames: list[Frame]
     #: where the next one begins; None at the end
     after: _Cursor | None
 
@@ -140,9 +144,10 @@ class Browsers:
                 if self._open.get(browser.subscription.id) is not browser or conversation.state != OPEN:
                     return
                 conversation.frames_out += len(frames)
-                conversation.write(b"".join(frames))
+                for part in in_writes(chain.from_iterable(frames)):
+                    conversation.write(part)
 
-    async def _pages(self, browser: _Browser, missing: set[str]) -> AsyncGenerator[list[bytes], None]:
+    async def _pages(self, browser: _Browser, missing: set[str]) -> AsyncGenerator[list[Frame], None]:
         """The frames of a browser, a page at a time: those of this broker, then those of the others of its
         cluster. `missing` are the brokers that do not answer. Raises Refused."""
         conversation, after = self._conversation, None
@@ -158,11 +163,11 @@ class Browsers:
         for broker in pages.linked() if pages is not None else ():
             async for frames in self._pages_of(browser, broker, missing):
                 yield frames
-        yield [self._end_of(browser, sorted(missing))]
+        yield [[self._end_of(browser, sorted(missing))]]
 
     async def _pages_of(
         self, browser: _Browser, broker: str, missing: set[str]
-    ) -> AsyncGenerator[list[bytes], None]:
+    ) -> AsyncGenerator[list[Frame], None]:
         """The frames of another broker's messages; it is `missing` when it does not answer. Raises
         Refused."""
         conversation, subscription = self._conversation, browser.subscription
@@ -210,7 +215,7 @@ class Browsers:
         """The next messages, of which `most` are read. Raises NotLoaded when these have to be fetched, and
         NoSuchPosition or LeftMemory if one was removed since it was found."""
         engine, renderer = self._conversation.sessions.engine, self._conversation.renderer
-        subscription, frames, size = browser.subscription, list[bytes](), 0
+        subscription, frames, size = browser.subscription, list[Frame](), 0
         queue = engine.broker.destinations.queues.get(subscription.address)
         if not found or queue is None:
             return _Page(frames, None)

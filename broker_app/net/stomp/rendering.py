@@ -85,12 +85,13 @@ class Renderer:
                 )
         return frames
 
-    def browsed(self, subscription: Subscription, message: Message) -> bytes:
-        """MESSAGE of a browser. One that asked to acknowledge gets an `ack` that settles nothing."""
+    def browsed(self, subscription: Subscription, message: Message) -> list[bytes]:
+        """The parts of MESSAGE of a browser. One that asked to acknowledge gets an `ack` that settles
+        nothing."""
         if subscription.ack == AUTO or not self._with_ack:
-            return b"".join(self.deliveries([(subscription, 0, message)]))
+            return self.deliveries([(subscription, 0, message)])
         ack = b"\nack:%b%b" % (BROWSED.encode(), self._ids.of(message))
-        return self._head(subscription, ack, message) + message.body + _END
+        return [self._head(subscription, ack, message), message.body, _END]
 
     def _make_head(self, subscription: Subscription) -> bytes:
         known = subscription.id and subscription.id not in self.nameless

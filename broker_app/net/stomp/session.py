@@ -60,6 +60,7 @@ from mom_client.stomp import frame as wire
 from mom_client.stomp.errors import Malformed
 from mom_client.stomp.frame import AckRun, Frame
 from mom_client.stomp.parser import READ_BYTES, Parser
+from mom_client.stomp.writes import in_writes
 
 Frames = Sequence[Frame | AckRun | Malformed]
 #: reads one frame, and nothing behind it
@@ -363,7 +364,7 @@ class StompSession:
         if parts:
             conversation.frames_out += frames
             if len(parts) > frames:  # large bodies are among them
-                for part in parts:
+                for part in in_writes(parts):
                     conversation.write(part)
             else:
                 data = b"".join(parts)
@@ -382,14 +383,14 @@ class StompSession:
         if leaving:
             self._disconnection.finish()
 
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        """The MESSAGE frames that all subscriptions with the same render key get."""
+    def render(self, subscription: Subscription, messages: list[Message]) -> list[bytes]:
+        """The parts of the MESSAGE frames that all subscriptions with the same render key get."""
         renderer = self.conversation.renderer
-        return b"".join(renderer.deliveries([(subscription, 0, message) for message in messages]))
+        return list(in_writes(renderer.deliveries([(subscription, 0, message) for message in messages])))
 
-    def send(self, data: bytes) -> None:
-        """Send bytes that were rendered once for many clients."""
-        self.conversation.write(data)
+    def send(self, part: bytes) -> None:
+        """Send a part that was rendered once for many clients."""
+        self.conversation.write(part)
 
     def throttle(self, on: bool) -> None:
         """Read nothing from the client while too much that it sent is blocked."""
