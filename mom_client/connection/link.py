@@ -9,6 +9,7 @@ from ..errors import ConnectionLost, Refused
 from ..stomp import AckRun, Frame, Malformed
 from ..stomp import frame as wire
 from ..stomp.connection import Connection, State
+from ..stomp.writes import in_writes
 from .transport import Transport
 
 Opener = Callable[[str], Awaitable[Transport]]
@@ -51,7 +52,7 @@ class Link:
         return link
 
     def write(self, frame: bytes) -> None:
-        """Send a frame with what else this turn of the loop has to send."""
+        """Send a frame, or a part of one, with what else this turn of the loop has to send."""
         if not self._outbox:
             self._loop.call_soon(self._flush)
         self._outbox.append(frame)
@@ -65,10 +66,11 @@ class Link:
 
     def _flush(self) -> None:
         if self._outbox:
-            data, self._outbox = b"".join(self._outbox), []
+            outbox, self._outbox = self._outbox, []
             self.connection.on_sent(self._loop.time())
             with contextlib.suppress(OSError):  # `run` meets the same end, and reports it
-                self._transport.write(data)
+                for data in in_writes(outbox):
+                    self._transport.write(data)
 
     @property
     def has_room(self) -> bool:

@@ -25,6 +25,7 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
 from ..errors import Refused
+from ..stomp.writes import in_writes
 
 if sys.platform == "linux":
     import fcntl
@@ -48,6 +49,8 @@ CLOSE_S = 1.0
 READ_BYTES = 256 * 1024
 #: Bytes that may wait to be sent before `drain` waits.
 HIGH_WATER = 1024 * 1024
+#: What is encrypted at once.
+TLS_PART = 256 * 1024
 #: What we send in one WebSocket message; servers refuse more than a megabyte, or sixteen.
 WEBSOCKET_MESSAGE = 512 * 1024
 #: A WebSocket message of the broker may hold many frames.
@@ -147,7 +150,8 @@ async def _open(address: str, tls: ssl.SSLContext | None) -> Transport:
     host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
     reader, writer = await asyncio.open_connection(host, port, ssl=tls if secure else None, limit=READ_BYTES)
     writer.transport.set_write_buffer_limits(high=HIGH_WATER)
-    return StreamTransport(reader, writer)
+    stream = StreamTransport(reader, writer)
+    return TlsTransport(stream) if secure else stream
 
 
 async def _open_websocket(address: str, tls: ssl.SSLContext | None) -> Transport:
@@ -250,8 +254,9 @@ class _SendingTransport:
     async def _send_all(self) -> None:
         try:
             while self._outbox:
-                data, self._outbox = b"".join(self._outbox), []
-                await self._send(data)
+                outbox, self._outbox = self._outbox, []
+                for data in in_writes(outbox):
+                    await self._send(data)
         except (OSError, WebSocketException) as error:
             self._broken = error  # the reader meets the end of the connection and reports it
         finally:
@@ -272,6 +277,47 @@ class _SendingTransport:
             self._sender.cancel()
 
 
+class TlsTransport(_SendingTransport):
+    """TLS, which encrypts at once whatever it is given: large data is written in parts, each in a turn."""
+
+    def __init__(self, stream: Transport) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, data: bytes) -> None:
+        if self._sender is None and len(data) <= TLS_PART:
+            self._stream.write(data)
+        else:
+            super().write(data)
+
+    async def _send(self, data: bytes) -> None:
+        for start in range(0, len(data), TLS_PART):
+            part = data[start : start + TLS_PART]
+            self._waiting_bytes -= len(part)  # it waits in the stream from now on
+            self._stream.write(part)
+            await self._stream.drain()
+            await asyncio.sleep(0)
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting_bytes + self._stream.waiting_bytes
+
+    @property
+    def has_room(self) -> bool:
+        return super().has_room and self._stream.has_room
+
+    async def drain(self) -> None:
+        await super().drain()
+        await self._stream.drain()
+
+    async def receive(self) -> bytes:
+        return await self._stream.receive()
+
+    async def close(self) -> None:
+        await self._flush()
+        await self._stream.close()
+
+
 class WebSocketTransport(_SendingTransport):
     """STOMP frames in binary WebSocket messages, as many in one as one turn of the loop wrote."""
 
@@ -284,6 +330,8 @@ class WebSocketTransport(_SendingTransport):
             piece = data[start : start + WEBSOCKET_MESSAGE]
             self._waiting_bytes -= len(piece)  # it waits in the socket from now on
             await self._websocket.send(piece)
+            if len(data) > WEBSOCKET_MESSAGE:  # each is masked, and the socket may take them all
+                await asyncio.sleep(0)
 
     @property
     def waiting_bytes(self) -> int:

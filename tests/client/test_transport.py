@@ -7,6 +7,7 @@ import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -16,7 +17,16 @@ from websockets.asyncio.server import Server, ServerConnection
 from websockets.asyncio.server import serve as serve_websocket
 from websockets.typing import Subprotocol
 
-from mom_client.connection.transport import PipeTransport, Transport, open_transport
+from mom_client.connection.transport import (
+    TLS_PART,
+    WEBSOCKET_MESSAGE,
+    PipeTransport,
+    TlsTransport,
+    Transport,
+    WebSocketTransport,
+    open_transport,
+)
+from tests.support.loop_turns import Turns, loop_turns
 from tests.support.patience import patient
 
 REAL_TIME = True
@@ -250,3 +260,66 @@ async def test_it_is_known_how_much_did_not_get_there_yet(kind: str) -> None:
                 await asyncio.sleep(0.01)
         await transport.close()
         assert transport.waiting_bytes == 0
+
+
+class TurnsOfWrites:
+    """A stream that keeps what was written, with the turn of the loop in which that was."""
+
+    waiting_bytes, has_room = 0, True
+
+    def __init__(self, turns: Turns) -> None:
+        self.written: list[tuple[int, bytes]] = []
+        self._turns = turns
+
+    def write(self, data: bytes) -> None:
+        self.written.append((self._turns.number, data))
+
+    async def drain(self) -> None:
+        """There is room."""
+
+    async def receive(self) -> bytes:
+        return b""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_large_data_over_tls_is_written_in_parts_each_in_a_turn() -> None:
+    large = bytes(8 * TLS_PART)
+    async with loop_turns() as turns:
+        stream = TurnsOfWrites(turns)
+        transport = TlsTransport(stream)
+        for data in (b"first", large, b"last"):
+            transport.write(data)
+        assert transport.waiting_bytes == len(large) + 4
+        await transport.close()
+    assert b"".join(data for _, data in stream.written) == b"first" + large + b"last"
+    assert max(len(data) for _, data in stream.written) == TLS_PART
+    assert len({turn for turn, _ in stream.written}) >= len(large) // TLS_PART
+
+
+class TurnsOfMessages:
+    """A WebSocket that takes all at once, and keeps what was sent with its turn."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.sent: list[tuple[int, bytes]] = []
+        self._turns = turns
+
+    async def send(self, data: bytes) -> None:
+        self.sent.append((self._turns.number, data))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_large_data_over_a_web_socket_is_sent_in_messages_each_in_a_turn() -> None:
+    large = bytes(8 * WEBSOCKET_MESSAGE)
+    async with loop_turns() as turns:
+        socket: Any = TurnsOfMessages(turns)
+        transport = WebSocketTransport(socket)
+        for data in (b"first", b"second", large, b"last"):
+            transport.write(data)
+        await transport.close()
+    assert [data for _, data in socket.sent][:1] == [b"firstsecond"]
+    assert b"".join(data for _, data in socket.sent) == b"firstsecond" + large + b"last"
+    assert len({turn for turn, _ in socket.sent}) >= len(large) // WEBSOCKET_MESSAGE

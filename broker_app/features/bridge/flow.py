@@ -35,6 +35,7 @@ from broker_app.features.bridge.timeline import Timeline
 from mom_client.connection.link import Link
 from mom_client.errors import Refused as RefusedThere
 from mom_client.stomp import frame as wire
+from mom_client.stomp.writes import in_writes
 
 #: the problem of a message that follows a refused one
 BROKEN: Final = "flow-broken"
@@ -363,7 +364,8 @@ class Flow(InnerReceiver):
         assert link is not None
         first = not self._window.sent
         self._window.add(deliveries)
-        link.write(b"".join(self._framing.frames(deliveries)))
+        for part in in_writes(self._framing.frames(deliveries)):
+            link.write(part)
         self.counters.sent += len(deliveries)
         if first:
             self._timers.expect_answer(link)

@@ -18,6 +18,7 @@ from mom_client.connection.link import Link
 from mom_client.stomp import frame as wire
 from mom_client.stomp.encode import convert_block, escape
 from mom_client.stomp.parser import Limits
+from mom_client.stomp.writes import ALONE
 from mom_client.storeandforward import SYNC_QUEUE
 
 #: what a remote broker may send: it confirms and refuses, and sends no messages
@@ -28,6 +29,9 @@ _FRAME_LINES: Final = re.compile(rb"^(?:%b):.*\n" % _OF_FRAMES, re.MULTILINE)
 #: headers that replace those of the producer for a foreign broker
 _OF_OURS: Final = re.compile(rb"^(?:persistent|mom-message-id):.*\n", re.MULTILINE)
 _EXPIRES: Final = re.compile(rb"^expires:.*\n", re.MULTILINE)
+#: a SEND up to its body, and as a whole
+_HEAD: Final = b"%b%breceipt:%d\ncontent-length:%d\n\n"
+_FRAME: Final = _HEAD + b"%b\0"
 
 
 class Framing(ABC):
@@ -38,18 +42,20 @@ class Framing(ABC):
         self._begin = f"SEND\ndestination:{escape(target, version)}\n".encode()
 
     def frames(self, deliveries: list[Delivery]) -> list[bytes]:
-        """One SEND for each delivery; its receipt is the position."""
-        frames = []
+        """One SEND for each delivery; its receipt is the position. One with a large body is in three parts:
+        it is not copied."""
+        frames: list[bytes] = []
         for _, _, message in deliveries:
             envelope = message.envelope
             head = envelope.tail
             if envelope.tail_key is not self:
                 head = self._head(message)
             body = message.body
-            frames.append(
-                b"%b%breceipt:%d\ncontent-length:%d\n\n%b\0"
-                % (head, self._own_lines(message), message.position, len(body), body)
-            )
+            own, position, size = self._own_lines(message), message.position, len(body)
+            if size > ALONE:
+                frames += (_HEAD % (head, own, position, size), body, b"\0")
+            else:
+                frames.append(_FRAME % (head, own, position, size, body))
         return frames
 
     def _head(self, message: Message) -> bytes:
