@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.config import Config, ConfigError
+from broker_app.config import MIB, Config, ConfigError
 from broker_app.net.tls.certificates import Certificates
 from tests.support.authority import Authority
 from tests.support.patience import patient
@@ -39,6 +39,20 @@ async def test_a_client_that_trusts_the_authority_talks_over_tls(authority: Auth
         version = client.writer.get_extra_info("ssl_object").version()
         assert version == "TLSv1.3"
         await client.close()
+
+
+async def test_a_large_message_arrives_whole_and_what_follows_behind_it(authority: Authority) -> None:
+    large = b"x" * (8 * MIB)
+    async with small_broker(**authority.server()) as broker:
+        broker.tls = authority.trusted()
+        client = await broker.client()
+        client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
+        for body in (large, b"small"):
+            client.send(b"SEND\ndestination:/queue/a\n\n%b\0" % body)
+        found = await client.frames(2)
+        assert [frame.partition(b"\n\n")[2] for frame in found] == [large, b"small"]
+        assert (await client.ask(b"DISCONNECT\nreceipt:1\n\n\0")).startswith(b"RECEIPT\n")
+        assert await client.ended() == b""
 
 
 @pytest.mark.filterwarnings("ignore:ssl.OP_NO:DeprecationWarning")

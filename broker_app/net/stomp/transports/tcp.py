@@ -15,6 +15,7 @@ from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
+from broker_app.net.tls.part_writer import PartWriter
 from broker_app.rules.event import STOMP
 
 #: seconds for which a client that was disconnected may go on to send
@@ -30,6 +31,7 @@ class TcpConnection(asyncio.Protocol):
         "_lingers",
         "_registry",
         "_session",
+        "_sink",
         "_transport",
         "connection_info",
         "peer_name",
@@ -43,6 +45,8 @@ class TcpConnection(asyncio.Protocol):
         #: nothing more is sent, and what comes is dropped
         self._lingers = False
         self._transport: asyncio.Transport
+        #: what is written goes there
+        self._sink: asyncio.Transport | PartWriter
         #: created with the connection; a failed handshake has no session
         self._session: StompSession
 
@@ -59,6 +63,9 @@ class TcpConnection(asyncio.Protocol):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._transport.set_write_buffer_limits(high=self._registry.config.outbox_bytes)
         self._session = StompSession(self._registry, self)
+        self._sink = self._transport
+        if encrypted:
+            self._sink = PartWriter(self._transport, self._session.congested, self._session.uncongested)
         names = self._certificates.names_of(transport) if self._certificates is not None else ()
         self._session.admitted(names)
         if not has_room(connection):
@@ -69,10 +76,16 @@ class TcpConnection(asyncio.Protocol):
             self._session.receive(data)
 
     def pause_writing(self) -> None:
-        self._session.congested()
+        if isinstance(self._sink, PartWriter):
+            self._sink.pause()
+        else:
+            self._session.congested()
 
     def resume_writing(self) -> None:
-        self._session.uncongested()
+        if isinstance(self._sink, PartWriter):
+            self._sink.resume()
+        else:
+            self._session.uncongested()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._session.lost()
@@ -81,7 +94,7 @@ class TcpConnection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         if not self._lingers:
-            self._transport.write(data)
+            self._sink.write(data)
 
     def close(self) -> None:
         """End the connection when the client has taken what is written.
@@ -94,7 +107,7 @@ class TcpConnection(asyncio.Protocol):
         try:
             self._transport.write_eof()
         except (NotImplementedError, OSError):  # of TLS, and of a client that is gone
-            self._transport.close()
+            self._sink.close()
             return
         self._transport.resume_reading()
         self._lingers = True
