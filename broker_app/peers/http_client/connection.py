@@ -82,6 +82,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             if self._ended:
                 return
             self._transport.write(body[start : start + _PART])
+            await asyncio.sleep(0)  # TLS encrypts each, and the socket may take them all
 
     async def _read(self) -> AnswerReader:
         reader, share = AnswerReader(), self._share

@@ -6,13 +6,13 @@ follow from its headers. Headers of the application become `mom-header-<name>`, 
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from broker_app.base import json_text
 from broker_app.base.times import rfc3339
 from broker_app.core import header_block
 from broker_app.core.message import Message
@@ -114,15 +114,11 @@ def request_of(event: Event, callback: Callback, attempt: int) -> tuple[Headers,
 
 
 def _structured(event: Event) -> bytes:
-    members: dict[str, object] = {**event.attributes, "datacontenttype": event.content_type}
-    if _is_json(event.content_type):
-        try:
-            members["data"] = json.loads(event.data)
-        except (ValueError, RecursionError):
-            members["data_base64"] = base64.b64encode(event.data).decode("ascii")
-    else:
-        members["data_base64"] = base64.b64encode(event.data).decode("ascii")
-    return json.dumps(members, ensure_ascii=False).encode(errors="surrogatepass")
+    members = {**event.attributes, "datacontenttype": event.content_type}
+    head = json.dumps(members, ensure_ascii=False).encode(errors="surrogatepass")[:-1]
+    if _is_json(event.content_type) and json_text.is_valid(event.data):
+        return b"".join((head, b', "data": ', event.data, b"}"))
+    return b"".join((head, b', "data_base64": "', *json_text.in_base64(event.data), b'"}'))
 
 
 def _is_json(content_type: str) -> bool:

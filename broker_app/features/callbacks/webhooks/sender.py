@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import NamedTuple
 
+from broker_app.base.in_thread import in_thread_if_large
 from broker_app.features.callbacks.webhooks import cloud_event, verdict
 from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.cloud_event import Event
@@ -45,7 +47,7 @@ class Sender:
 
     async def try_once(self, event: Event, attempt: int = 1) -> Attempt:
         """Push an event; nothing is kept."""
-        request = self._request(event, attempt)
+        request = await in_thread_if_large(len(event.data), partial(self._request, event, attempt))
         began = time.monotonic()
         try:
             answer = await self._poster.send(request)
