@@ -119,13 +119,17 @@ async def test_a_broker_sends_another_one_what_its_own_consumer_does_not_take(no
     for node in brokers:
         node.destinations = {QUEUE: {"prefer_local": True}}
     brokers.start()
-    async with b1.stomp() as client, b2.stomp() as other:
-        async with client.subscribe(QUEUE, credit=1) as own, other.subscribe(QUEUE, credit=9) as elsewhere:
-            await becomes(partial(consumers, b1), 2)
-            await client.send(QUEUE, b"1")
-            held = await anext(own)
-            await client.send(QUEUE, b"2")
-            crossed = await anext(elsewhere)
-            assert (held.body, crossed.body, crossed.redelivered) == (b"1", b"2", False)
-            await held.ack()
-            await crossed.ack()
+    async with (
+        b1.stomp() as client,
+        b2.stomp() as other,
+        client.subscribe(QUEUE, credit=1) as own,
+        other.subscribe(QUEUE, credit=9) as elsewhere,
+    ):
+        await becomes(partial(consumers, b1), 2)
+        await client.send(QUEUE, b"1")
+        held = await anext(own)
+        await client.send(QUEUE, b"2")
+        crossed = await anext(elsewhere)
+        assert (held.body, crossed.body, crossed.redelivered) == (b"1", b"2", False)
+        await held.ack()
+        await crossed.ack()
