@@ -71,6 +71,9 @@ class Watch:
             self.broken.append(f"the broker ended:\n{self._broker.log[-8000:]}")
             return
         reply = await rest.get("/stats")
+        if reply.status_code != 200:
+            self.broken.append(f"the administrator is not served: {reply.status_code} {reply.text[:2000]}")
+            return
         node: dict[str, Any] = reply.json()["node"]
         self._memory_bytes = self._memory_bytes or node["memory_bytes"]
         self.grown_bytes = max(self.grown_bytes, node["memory_bytes"] - self._memory_bytes)

@@ -20,7 +20,20 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.patience import patient
 
 #: any value that no member should have
-WRONG = [None, True, -1, 0.5, 10**30, "x" * 5_000, [], {}, [[]] * 100, {"a": {}}, "\ud83d\ude00", "\0"]
+WRONG: list[Any] = [
+    None,
+    True,
+    -1,
+    0.5,
+    10**30,
+    "x" * 5_000,
+    [],
+    {},
+    [[]] * 100,
+    {"a": {}},
+    "\ud83d\ude00",
+    "\0",
+]
 #: what is no operation
 GARBAGE = [
     b"{",
