@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: the documents with such a table, and how many rows it has at least
 TABLES = {
-    "docs/security.md": 20,
+    "docs/security.md": 40,
     "docs/decisions/0030-enhanced-clusters.md": 35,
     "docs/decisions/0032-what-users-of-other-brokers-expect.md": 24,
 }
@@ -18,6 +18,11 @@ TABLES = {
 SCENARIOS = [
     *(f"CL-T{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 16)),
     *(f"AF-T{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16)),
+]
+#: of security, see there
+FINDINGS = [
+    *(f"G{number}" for number in range(1, 20)),
+    *(f"R{number}" for number in (*range(1, 8), 9, 11, 12, 13)),
 ]
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?` \|$", re.MULTILINE)
 
@@ -38,6 +43,13 @@ def test_the_table_is_read(document: str) -> None:
 def test_each_scenario_of_clusters_has_a_row() -> None:
     text = (ROOT / "docs" / "decisions" / "0030-enhanced-clusters.md").read_text(encoding="utf-8")
     assert [scenario for scenario in SCENARIOS if f"\n| {scenario} |" not in text] == []
+
+
+def test_each_finding_about_security_has_a_row() -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:[FGR]\d+(?:, )?)+) \|", text, re.MULTILINE)
+    shown = {finding for row in rows for finding in row.split(", ")}
+    assert [finding for finding in FINDINGS if finding not in shown] == []
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=[name or file for file, name in NAMED])
