@@ -298,12 +298,12 @@ def test_a_queue_with_many_messages_is_emptied_in_several_turns(
     stage.decide(c.Unsubscribe(client.peer, id))
     address = "/topic/a" if kind == "forget" else "/queue/a"
     stage.decide(client.sending(address, *[b"x"] * 100))
-    run: Sequence[c.Command] = {
+    runs: dict[str, Sequence[c.Command]] = {
         "purge": [c.Purge(client.peer, address, "done")],
         "delete": [c.DeleteQueue(client.peer, address, force=True, receipt="done")],
         "forget": [c.DeleteSubscription(client.peer, "mine", receipt="done")],
-    }[kind]
-    slow, outcome, count = each_look(0.4 * TURN_S), None, 0
+    }
+    slow, outcome, count, run = each_look(0.4 * TURN_S), None, 0, runs[kind]
     while outcome is None or stage.broker.is_behind:
         slow.begin()
         outcome, run, count = stage.broker.decide(run, stage.now_us, outcome, slow), (), count + 1
