@@ -119,6 +119,9 @@ def _counts(statement: ast.stmt) -> Iterator[Count]:
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "rounds":
             yield Count(*map(ast.unparse, node.args))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "sample":
+            things, count = map(ast.unparse, node.args)
+            yield Count(f"{count} of {things}", things)
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "os.environ.get":
             yield from _of_variable(node)
         elif isinstance(node, ast.IfExp) and _asks_for_soak(node.test):
