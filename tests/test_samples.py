@@ -3,14 +3,13 @@
 import pytest
 
 from tests.support import samples
-from tests.support.samples import sample
 
 FAMILY = list(range(12))
 
 
 def test_a_sample_keeps_the_order_and_has_no_member_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SOAK", raising=False)
-    drawn = sample(FAMILY, 4)
+    drawn = samples.sample(FAMILY, 4)
     assert drawn == sorted(set(drawn))
     assert len(drawn) == 4
 
@@ -20,16 +19,16 @@ def test_each_member_has_its_turn_and_a_seed_draws_the_same_again(monkeypatch: p
     seen = set[int]()
     for seed in range(30):
         monkeypatch.setattr(samples, "FIRST_SEED", seed)
-        seen.update(sample(FAMILY, 3))
-        assert sample(FAMILY, 3) == sample(FAMILY, 3)
+        seen.update(samples.sample(FAMILY, 3))
+        assert samples.sample(FAMILY, 3) == samples.sample(FAMILY, 3)
     assert seen == set(FAMILY)
 
 
 def test_the_soak_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOAK", "1")
-    assert sample(FAMILY, 3) == FAMILY
+    assert samples.sample(FAMILY, 3) == FAMILY
 
 
 def test_less_than_a_quarter_is_refused() -> None:
     with pytest.raises(ValueError, match="2 of 12 are less than a quarter"):
-        sample(FAMILY, 2)
+        samples.sample(FAMILY, 2)
