@@ -1,12 +1,13 @@
 """Every page and every tab, filled with data: no axe violation in any theme or width, nothing that the
 browser complains of, no scrolling sideways, nothing that moves while it loads.
 
-Contrast takes axe longest, so each page shows one theme, every other page the other one, and those change
-places from commit to commit; a look of text that an earlier page had is not checked again. In the same way a
-page loads either at the width of a desktop or at that of a phone, and then has the other, at which the next
-page loads: each other width has all of a page computed and drawn again. With EVERY_LOOK=1, as in `make soak`,
-each page shows both themes and loads at both widths, all its text is checked, also on a phone; with
-PICTURES=FOLDER pictures are made.
+A third of the pages is walked through, others with each commit; all of them with SOAK=1, as after a change of
+what pages have in common. Contrast takes axe longest, so each page shows one theme, and they take turns by
+twos; a look of text that an earlier page had is not checked again. In the same way a page loads either at the
+width of a desktop or at that of a phone, and then has the other, at which the next page loads: each other
+width has all of a page computed and drawn again. With EVERY_LOOK=1, as in `make soak`, each page shows both
+themes and loads at both widths, all its text is checked, also on a phone; with PICTURES=FOLDER pictures are
+made.
 
 Which pages there are, the console's own addresses say; what each needs to have something to show stands in
 QUERIES, and what is no page in NO_PAGES. A new page comes by itself.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -49,6 +50,7 @@ from tests.browser.looks import (
 from tests.support.broker_process import BrokerProcess
 from tests.support.chance import FIRST_SEED
 from tests.support.polling import poll
+from tests.support.samples import sample
 
 LONG = "orders.with-a-rather-long-name.that.goes.on-and-on.until.it-is-cut"
 TOPIC = "prices.of.everything"
@@ -100,7 +102,6 @@ QUERIES: dict[str, list[str]] = {
     "view-save": ["?address=/console/audit/"],
     "welcome": ["", "?step=2", "?step=3"],
 }
-WALKS = 2
 EVERY_LOOK = bool(os.environ.get("EVERY_LOOK"))
 #: where pictures go; relative to the checkout
 PICTURES = os.environ.get("PICTURES")
@@ -121,17 +122,19 @@ def places() -> Iterator[str]:
             yield from (address + query for query in QUERIES.get(str(pattern.name), [""]))
 
 
-def in_walks(found: Iterator[str]) -> list[ParameterSet]:
-    """The pages shared out to walks, each of which one process makes with a broker of its own, with the theme
-    that the walk shows and the width at which it loads the page."""
-    walks = [
-        (pytest.mark.xdist_group(f"every-page-{walk}"), THEMES[(FIRST_SEED + walk) % len(THEMES)])
-        for walk in range(WALKS)
-    ]
-    shared_out = ((place, *walks[number % WALKS], number // WALKS) for number, place in enumerate(found))
+PLACES = list(places())
+
+
+def in_a_walk(found: Iterable[str]) -> list[ParameterSet]:
+    """The pages, each with the theme that it shows and the width at which it loads."""
     return [
-        pytest.param(place, theme, WIDTHS_OF_LOADING[(FIRST_WIDTH + step) % 2], id=place, marks=walk)
-        for place, walk, theme, step in shared_out
+        pytest.param(
+            place,
+            THEMES[(FIRST_SEED + step // 2) % len(THEMES)],
+            WIDTHS_OF_LOADING[(FIRST_WIDTH + step) % len(WIDTHS_OF_LOADING)],
+            id=place,
+        )
+        for step, place in enumerate(found)
     ]
 
 
@@ -236,7 +239,7 @@ def contrasts() -> dict[Theme, Contrasts]:
     return {theme: Contrasts() for theme in THEMES}
 
 
-@pytest.mark.parametrize(("place", "theme", "width"), in_walks(places()))
+@pytest.mark.parametrize(("place", "theme", "width"), in_a_walk(sample(PLACES, len(PLACES) // 3)))
 def test_it_is_accessible_and_fits(
     window: tuple[Page, list[str]],
     resources: dict[str, str],
