@@ -129,7 +129,7 @@ messages: $(TESTING) ## add new texts to locale/ for translation
 	$(BIN)/python -m tests.languages.catalogues
 
 fuzz: $(TESTING) test-tools ## random input on all planes at once, and for the STOMP parser, FUZZ_SECONDS long
-	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
+	SOAK=1 FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
 # TAKEOVERS with each store: Postgres, Redis, files.
 soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS, TAKEOVERS and FAULTS of brokers, SINK_KILLS and RUN_KILLS of Spark, messages to FOREIGN ones; SOAK_SECONDS of fuzz
@@ -139,7 +139,8 @@ soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS, T
 	  tests/core/test_storms.py tests/core/test_floods.py tests/core/test_recovery.py tests/core/test_turns.py tests/journal/test_copy.py tests/journal/test_reads_beside_upkeep.py tests/crash tests/forwarding tests/mirror tests/enhanced_cluster/test_storm.py tests/enhanced_cluster/test_store_failover.py tests/fuzz \
 	  tests/channels/test_mastership.py tests/channels/test_elected_master.py tests/cluster tests/laws/test_longest_turns.py tests/rest/test_large_messages.py \
 	  tests/browser/test_connection.py tests/browser/test_docs.py tests/browser/test_every_page.py tests/browser/test_failover.py tests/browser/test_services.py tests/web/test_read_your_writes.py tests/web/test_secrets.py tests/web/test_data_path.py tests/web/test_change_under_load.py tests/interop/test_stompjs.py tests/pipeline/test_cluster.py tests/pipeline/test_columns.py tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py \
-	  tests/cli/test_pipeline.py tests/cli/test_pipeline_runs.py \
+	  tests/cli tests/laws/test_linear_parsers.py tests/pipeline/test_stores.py tests/rest/test_schemathesis.py \
+	  tests/browser/test_production.py tests/web/console/test_rights.py tests/web/test_every_endpoint.py tests/web/test_explanations.py tests/web/test_foreign_files.py tests/web/test_resources.py tests/web/test_schemathesis.py \
 	  tests/client/test_failover_storm.py tests/journal/test_private_journal.py tests/journal/test_shared.py tests/journal/test_storm.py \
 	  tests/reflex/test_filtering_storms.py $(ARGS)
 	STORM_SEED=$${STORM_SEED:-random} SOAK=1 $(BIN)/pytest --timeout 0 -m hypothesis
