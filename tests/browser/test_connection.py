@@ -1,7 +1,5 @@
 """Pages while the broker is unavailable, and when it is back."""
 
-import os
-import random
 import re
 
 import pytest
@@ -9,6 +7,7 @@ from playwright.sync_api import Page, Route, StorageState, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.samples import sample
 
 COMES_BACK_MS = 30_000
 
@@ -115,15 +114,13 @@ PARTS = {
     "queues/one?name=kept&tab=consumers": "mom-consumer-list .empty",
     "topics/one?name=prices&tab=subscriptions": "mom-subscription-list .empty",
 }
-#: other ones with each seed; `make soak` has all
-CHOSEN = PARTS if "SOAK" in os.environ else random.Random(os.environ["STORM_SEED"]).sample(sorted(PARTS), 2)
 #: what draws the frame of a page comes with the page; all other code may be missing
 FRAME = re.compile(r"/assets/(console|vendor|frame|rolldown)[^/]*$")
 
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [("queues/", "its code"), *((path, "what it shows") for path in CHOSEN)],
+    [("queues/", "its code"), *((path, "what it shows") for path in sample(PARTS, 2))],
 )
 def test_failed_parts_are_loaded_when_the_broker_is_back(
     broker: BrokerProcess,

@@ -18,6 +18,7 @@ from tests.support.mirrors import Mirrors, is_followed, mirrors_in, status
 from tests.support.polling import poll
 from tests.support.postgres import postgres_server
 from tests.support.proxy import Proxy
+from tests.support.samples import sample
 
 pytestmark = pytest.mark.process
 
@@ -83,7 +84,10 @@ def switch_over(main: BrokerProcess) -> None:
     assert main.request("POST", f"/api/v1/mirrors/{status(main)['name']}/switchover").status == 202
 
 
-@pytest.mark.parametrize("end", [kill, switch_over])
+ENDS = (kill, switch_over)
+
+
+@pytest.mark.parametrize("end", sample(ENDS, 1))
 def test_the_page_of_a_lost_broker_moves_to_the_mirror_that_serves(
     end: Callable[[BrokerProcess], None],
     mirrors: Mirrors,
