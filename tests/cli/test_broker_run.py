@@ -16,6 +16,7 @@ from broker_app.cli.base.failures import FAILED, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.patience import patient
 from tests.support.ports import reserve_port
+from tests.support.samples import sample
 
 
 @contextmanager
@@ -96,59 +97,59 @@ def test_a_mirror_follows_the_main_of_its_name_and_takes_over(
             )
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (
-            ("-r", "0"),
-            "MOM_ROLE: 0 is not a role: a broker is a main or a mirror; write 1 for a main broker, -1 for",
-        ),
-        (
-            ("-r", "2"),
-            "MOM_ROLE: 2 is not a role: a second broker of the same name is a mirror of the first; write 1",
-        ),
-        (
-            ("-r", "-2"),
-            "MOM_NAME: a callback broker (role -2) has the name REcallback: write -s REcallback",
-        ),
-        (
-            ("-s", "cb", "-r", "-2"),
-            "MOM_NAME: a callback broker (role -2) has the name REcallback: write -s REcallback",
-        ),
-        (
-            ("-s", "REcallback", "-r", "-2", "--host", "0.0.0.0"),
-            "MOM_HOST: a callback broker serves the programs of its machine, and not of 0.0.0.0",
-        ),
-        (
-            ("-s", "REcallback", "-r", "-2", "--journal", "file:/srv/mom"),
-            "MOM_JOURNAL: a callback broker keeps nothing, and shares no journal",
-        ),
-        (
-            ("-s", "REcallback", "-r", "-2", "-p", "ncalrpc;ncacn_np"),
-            "-p: the protocols 'ncalrpc;ncacn_np' do not include TCP/IP",
-        ),
-        (
-            ("-r", "-3"),
-            "MOM_ROLE: -3 is reserved, as all negative roles except -1 and -2 are; write 1 for a main broker",
-        ),
-        (("-r", "main"), "MOM_ROLE: 'main' is not a number"),
-        (
-            ("-r", "-1"),
-            "MOM_ROLE: -1 is a mirror, which shares the journal of its main: set --journal (MOM_JOURNAL)",
-        ),
-        (
-            ("-s", "REcallback", "-r", "1"),
-            "MOM_NAME: REcallback is the name of callback brokers, whose role is -2: write -r -2",
-        ),
-        (("-s", "a b"), "MOM_NAME: 'a b' is not of the form"),
-        (("-e", "B1"), "-e: 'B1' is not an endpoint"),
-        (("-e", "failover:(tcp://x:1)"), "-e: a broker cannot listen at 'failover:(tcp://x:1)'"),
-        (("-e", "localhost:65536"), "write PORT or HOST:PORT, with a port up to 65535"),
-        (("-p", "ncalrpc"), "-p: the protocols 'ncalrpc' do not include TCP/IP"),
-        (("-x", "routes.cnf"), "-x: files of routes cannot be read"),
-        (("-c", "absent.config"), "absent.config"),
-    ],
-)
+WRONG_OPTIONS = [
+    (
+        ("-r", "0"),
+        "MOM_ROLE: 0 is not a role: a broker is a main or a mirror; write 1 for a main broker, -1 for",
+    ),
+    (
+        ("-r", "2"),
+        "MOM_ROLE: 2 is not a role: a second broker of the same name is a mirror of the first; write 1",
+    ),
+    (
+        ("-r", "-2"),
+        "MOM_NAME: a callback broker (role -2) has the name REcallback: write -s REcallback",
+    ),
+    (
+        ("-s", "cb", "-r", "-2"),
+        "MOM_NAME: a callback broker (role -2) has the name REcallback: write -s REcallback",
+    ),
+    (
+        ("-s", "REcallback", "-r", "-2", "--host", "0.0.0.0"),
+        "MOM_HOST: a callback broker serves the programs of its machine, and not of 0.0.0.0",
+    ),
+    (
+        ("-s", "REcallback", "-r", "-2", "--journal", "file:/srv/mom"),
+        "MOM_JOURNAL: a callback broker keeps nothing, and shares no journal",
+    ),
+    (
+        ("-s", "REcallback", "-r", "-2", "-p", "ncalrpc;ncacn_np"),
+        "-p: the protocols 'ncalrpc;ncacn_np' do not include TCP/IP",
+    ),
+    (
+        ("-r", "-3"),
+        "MOM_ROLE: -3 is reserved, as all negative roles except -1 and -2 are; write 1 for a main broker",
+    ),
+    (("-r", "main"), "MOM_ROLE: 'main' is not a number"),
+    (
+        ("-r", "-1"),
+        "MOM_ROLE: -1 is a mirror, which shares the journal of its main: set --journal (MOM_JOURNAL)",
+    ),
+    (
+        ("-s", "REcallback", "-r", "1"),
+        "MOM_NAME: REcallback is the name of callback brokers, whose role is -2: write -r -2",
+    ),
+    (("-s", "a b"), "MOM_NAME: 'a b' is not of the form"),
+    (("-e", "B1"), "-e: 'B1' is not an endpoint"),
+    (("-e", "failover:(tcp://x:1)"), "-e: a broker cannot listen at 'failover:(tcp://x:1)'"),
+    (("-e", "localhost:65536"), "write PORT or HOST:PORT, with a port up to 65535"),
+    (("-p", "ncalrpc"), "-p: the protocols 'ncalrpc' do not include TCP/IP"),
+    (("-x", "routes.cnf"), "-x: files of routes cannot be read"),
+    (("-c", "absent.config"), "absent.config"),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), sample(WRONG_OPTIONS, 6))
 def test_wrong_options_are_refused_before_anything_is_written(
     command_line: CommandLine, tmp_path: Path, options: tuple[str, ...], sentence: str
 ) -> None:
@@ -159,7 +160,11 @@ def test_wrong_options_are_refused_before_anything_is_written(
     assert not data.exists()
 
 
-@pytest.mark.parametrize("role", ["0", "2", "-1", "-2"])
+#: that `mom up` refuses without other settings
+ROLES = ("0", "2", "-1", "-2")
+
+
+@pytest.mark.parametrize("role", sample(ROLES, 1))
 def test_mom_up_and_variables_have_the_same_roles(
     command_line: CommandLine, tmp_path: Path, role: str
 ) -> None:

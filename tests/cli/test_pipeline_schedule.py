@@ -10,6 +10,7 @@ import pytest
 
 from broker_app.cli.base.failures import OK, USAGE
 from tests.cli.conftest import CommandLine
+from tests.support.samples import sample
 
 
 def scheduled(command_line: CommandLine, *words: str) -> dict[str, Any]:
@@ -100,16 +101,16 @@ def test_only_files_become_absolute_even_if_other_words_are_the_same(command_lin
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        ((), "missing argument"),
-        (("nothing",), "there is no job 'nothing'"),
-        (("archive",), "missing option '--out'"),
-        (("archive", "--out", "/a", "--evry", "5s"), "no such option: --evry"),
-        (("replay", "--archive", "/tmp"), "replay is no job for a schedule"),
-    ],
-)
+NOT_SCHEDULED = [
+    ((), "missing argument"),
+    (("nothing",), "there is no job 'nothing'"),
+    (("archive",), "missing option '--out'"),
+    (("archive", "--out", "/a", "--evry", "5s"), "no such option: --evry"),
+    (("replay", "--archive", "/tmp"), "replay is no job for a schedule"),
+]
+
+
+@pytest.mark.parametrize(("words", "what"), sample(NOT_SCHEDULED, 2))
 def test_what_cannot_be_run_is_not_scheduled(
     command_line: CommandLine, words: tuple[str, ...], what: str
 ) -> None:
