@@ -29,16 +29,16 @@ SECRETS = [
 
 
 @pytest.mark.parametrize(("model", "field"), SECRETS)
-@pytest.mark.parametrize("lookup", ["", "__startswith", "__gt", "__regex", "__isnull"])
 def test_no_page_is_chosen_by_a_field_that_is_not_shown(
-    inside: Client, admin: User, model: str, field: str, lookup: str
+    inside: Client, admin: User, model: str, field: str
 ) -> None:
     edit = Edit("bridges", "far", {"hostname": "far.example"}, secrets={"password": "s3cr3t-pw"})
     actions.apply(SYSTEM, [edit])
     actions.create_token(SYSTEM, admin, "first")
     page = reverse(f"admin:{model}_changelist")
-    answers = {inside.get(page, {field + lookup: value}).status_code for value in ("s", "argon2", "0", "z")}
-    assert answers == {400}
+    for lookup in ("", "__startswith", "__gt", "__regex", "__isnull"):
+        for value in ("s", "argon2", "0", "z"):
+            assert inside.get(page, {field + lookup: value}).status_code == 400, (lookup, value)
 
 
 def test_a_refused_lookup_is_one_line_of_the_log(

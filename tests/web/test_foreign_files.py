@@ -19,6 +19,7 @@ from broker_app.node import process
 from broker_app.reflex.libraries import library_loader
 from broker_app.zero import Folder
 from broker_app.zero.file_reader import Unreadable
+from tests.support.samples import sample
 
 NOBODY = 65534
 pytestmark = [
@@ -75,7 +76,7 @@ PLACES: dict[str, Callable[[Path], tuple[dict[str, Any], Path]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 4))
 def test_a_file_of_another_user_is_refused_and_so_is_one_in_its_directory(
     monkeypatch: pytest.MonkeyPatch, started: list[Config], tmp_path: Path, kind: str
 ) -> None:

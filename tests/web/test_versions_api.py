@@ -61,16 +61,17 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path"), EVERY)
-def test_versions_are_for_administrators_only(ask: Ask, method: str, path: str) -> None:
+def test_versions_are_for_administrators_only(ask: Ask) -> None:
     john()
-    assert asking(Client())(method, path, {}).problem == (401, "not-authenticated")
-    assert by_token("john")(method, path, {}).problem == (403, "not-allowed")
+    nobody, user = asking(Client()), by_token("john")
     limited = by_token("admin", [{"rights": ["browse"], "destinations": [">"]}], "limited")
-    assert limited(method, path, {}).problem == (403, "not-allowed")
-    wrong = "DELETE" if method == "GET" else "PUT"
-    assert ask(wrong, path, {}).problem == (405, "method-not-allowed")
-    assert ask(method, f"{path}?colour=red", {}).problem == (400, "invalid")
+    for method, path in EVERY:
+        assert nobody(method, path, {}).problem == (401, "not-authenticated"), (method, path)
+        assert user(method, path, {}).problem == (403, "not-allowed"), (method, path)
+        assert limited(method, path, {}).problem == (403, "not-allowed"), (method, path)
+        wrong = "DELETE" if method == "GET" else "PUT"
+        assert ask(wrong, path, {}).problem == (405, "method-not-allowed"), (method, path)
+        assert ask(method, f"{path}?colour=red", {}).problem == (400, "invalid"), (method, path)
 
 
 # ---------------------------------------------------------------------- versions
@@ -171,26 +172,26 @@ def test_one_resource_is_rolled_back(ask: Ask) -> None:
     assert list(RESOURCE_TYPES["groups"].read()) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("wish", "pointer"),
-    [
-        ({}, "/to"),
-        ({"to": "1"}, "/to"),
-        ({"to": True}, "/to"),
-        ({"to": -1}, "/to"),
-        ({"to": 1, "dry_run": "yes"}, "/dry_run"),
-        ({"to": 1, "reason": 1}, "/reason"),
-        ({"to": 1, "kind": "groups"}, "/name"),
-        ({"to": 1, "kind": "group", "name": "a"}, "/kind"),
-        ({"to": 1, "kind": [], "name": "a"}, "/kind"),
-        ({"too": 1}, "/too"),
-        ([], ""),
-    ],
-)
-def test_invalid_requests_are_refused(ask: Ask, wish: Any, pointer: str) -> None:
-    refused = ask("POST", "config/rollback", wish, if_match="*")
-    assert refused.problem == (400, "invalid")
-    assert refused.pointers == [pointer]
+INVALID: list[tuple[Any, str]] = [
+    ({}, "/to"),
+    ({"to": "1"}, "/to"),
+    ({"to": True}, "/to"),
+    ({"to": -1}, "/to"),
+    ({"to": 1, "dry_run": "yes"}, "/dry_run"),
+    ({"to": 1, "reason": 1}, "/reason"),
+    ({"to": 1, "kind": "groups"}, "/name"),
+    ({"to": 1, "kind": "group", "name": "a"}, "/kind"),
+    ({"to": 1, "kind": [], "name": "a"}, "/kind"),
+    ({"too": 1}, "/too"),
+    ([], ""),
+]
+
+
+def test_invalid_requests_are_refused(ask: Ask) -> None:
+    for wish, pointer in INVALID:
+        refused = ask("POST", "config/rollback", wish, if_match="*")
+        assert refused.problem == (400, "invalid"), wish
+        assert refused.pointers == [pointer], wish
 
 
 def test_a_rollback_to_an_unknown_version_is_refused(ask: Ask) -> None:
