@@ -32,6 +32,7 @@ from broker_app.zero.errors import Errors
 from broker_app.zero.positions import Source
 from mom_client.connection import failover_uri
 from mom_client.stomp.parser import Parser
+from tests.support.samples import sample
 
 KIB = 1024
 #: at four times the size: 4 is linear, 16 is quadratic
@@ -282,7 +283,7 @@ async def loop_ends() -> AsyncIterator[None]:
         task.cancel()
 
 
-@pytest.mark.parametrize("name", WORST)
+@pytest.mark.parametrize("name", sample(WORST, len(WORST) // 3))
 @pytest.mark.usefixtures("no_collection", "loop_ends")
 async def test_time_grows_no_faster_than_the_input(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "TURN_S", math.inf)  # nothing is left for a later turn, unmeasured
@@ -309,7 +310,7 @@ NAMES: dict[str, tuple[Parser_, Callable[[int], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sample(NAMES, 2))
 @pytest.mark.usefixtures("no_collection")
 async def test_neither_does_it_with_names_that_are_all_different(name: str) -> None:
     parser, make = NAMES[name]

@@ -21,6 +21,7 @@ from pyspark_mom.ranges import Range, checked
 from pyspark_mom.transport import open_journal
 from tests.pipeline.stage import JournalStage
 from tests.pipeline.test_brokers import ALL, positions, publish, rows, stream_of
+from tests.support.samples import sample
 from tests.support.stores import STORES, Stores
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def test_a_stream_follows_the_broker_and_a_takeover(shared: JournalStage, name: 
     stream.stop()
 
 
+@pytest.mark.parametrize("stores", sample(STORES, 1), indirect=True)
 def test_spark_follows_the_broker(
     spark: SparkSession, shared: JournalStage, name: str, tmp_path: Path
 ) -> None:
