@@ -12,6 +12,7 @@ from typing import Any
 import hypothesis.core
 import pytest
 from hypothesis import HealthCheck, settings
+from pytest_django import DjangoDbBlocker
 
 from tests.support import forked, made_once, retries, temporary
 from tests.support.broker_process import BrokerProcess, StartBroker
@@ -70,6 +71,23 @@ def start_broker(processes: None, tmp_path: Path) -> Iterator[StartBroker]:
     yield start
     for process in started:
         process.kill()
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """The test databases are files that are there, and are removed with their directory."""
+    return True
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """Copies the test databases, instead of migrating them in each process."""
+    from tests.support.site_databases import copy_migrated
+
+    with django_db_blocker.unblock():
+        copy_migrated()
 
 
 #: fixtures, and parameters, of tests that start processes
