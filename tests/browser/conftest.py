@@ -22,6 +22,7 @@ from playwright.sync_api import (
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.chromium import launched
 from tests.support.patience import patient
+from tests.support.plain_http import NO_TLS
 
 FOLDER = Path(__file__).parent
 DIST = ROOT / "static" / "console" / "dist"
@@ -78,7 +79,7 @@ def sign_in(broker: BrokerProcess) -> StorageState:
     """The cookies of a session of the administrator, by the form but without a browser, which takes a second
     of a processor for it. `test_signing_in` uses the form in one."""
     form = {"username": broker.user, "password": broker.password}
-    with httpx.Client(base_url=broker.url, trust_env=False) as client:
+    with httpx.Client(base_url=broker.url, trust_env=False, verify=NO_TLS) as client:
         client.get("/login/")
         answer = client.post("/login/", data=form | {"csrfmiddlewaretoken": client.cookies["mom_csrf"]})
         assert answer.status_code == 302, answer.text

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sqlite3
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from broker_app.net.stomp.session import VERSION
+from tests.support.forked import Forked
 from tests.support.patience import patient
 
 pytestmark = pytest.mark.process
@@ -160,17 +162,13 @@ async def test_a_second_broker_on_the_same_data_is_refused_before_it_changes_any
         (["--prot=1"], {}, "unrecognized arguments: --prot=1"),
     ],
 )
-async def test_wrong_settings_are_reported_in_a_sentence(
+def test_wrong_settings_are_reported_in_a_sentence(
     tmp_path: Path, arguments: list[str], variables: dict[str, str], sentence: str
 ) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *MANAGE,
-        "broker",
-        *arguments,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "MOM_DATA": str(tmp_path), **variables},
-    )
-    _, said = await asyncio.wait_for(process.communicate(), patient(30))
+    command = [sys.executable, "manage.py", "broker", *arguments]
+    environment = {**os.environ, "MOM_DATA": str(tmp_path), **variables}
+    with Forked(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        _, said = process.communicate(timeout=patient(30))
     assert process.returncode == 2
-    assert sentence in said.decode()
-    assert "Traceback" not in said.decode()
+    assert sentence in said
+    assert "Traceback" not in said
