@@ -94,6 +94,15 @@ def _assemble(command: str) -> None:
             app.command(name, rich_help_panel=panel, **more)(found)
 
 
+def _needed(words: Sequence[str]) -> str:
+    """The command that these words run, or whose words a shell has completed; empty if that is none yet."""
+    if "_MOM_COMPLETE" not in os.environ:
+        return command_of(words)
+    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    finished = typed.rpartition(" ")[0].split()
+    return command_of(options_first(finished[1:]))
+
+
 def _show_version(requested: bool) -> None:
     if requested:
         from importlib import metadata
@@ -177,7 +186,7 @@ def main() -> None:
     write_for_owner_alone()
     words = options_first(sys.argv[1:])
     try:
-        _assemble(command_of(words) if "_MOM_COMPLETE" not in os.environ else "")
+        _assemble(_needed(words))
         command = typer.main.get_command(app)
         prepare(command)
         sys.exit(command(words, prog_name="mom", standalone_mode=False) or 0)
