@@ -42,7 +42,7 @@ def why(broker: Broker, address: str, message: Message, now_ms: int) -> list[Rea
     reasons = [*_scheduled(broker, address, message, now_ms)]
     if queue is not None and not reasons:
         reasons = [*_unsettled(broker, queue, message, now_ms)] or [*_waiting(broker, queue, message, now_ms)]
-    return [*reasons, *_past(message)] if reasons else []
+    return [*_died(message), *reasons, *_returned(message)] if reasons else []
 
 
 # ---------------------------------------------------------------------- where the message is
@@ -232,7 +232,8 @@ def _name(subscription: Subscription) -> str:
 # ---------------------------------------------------------------------- the past of the message
 
 
-def _past(message: Message) -> Iterator[Reason]:
+def _died(message: Message) -> Iterator[Reason]:
+    """Why a dead letter is one. That it waits, and that no program consumes it, is normal then."""
     headers = header_block.headers(message.envelope.block)
     origin = dead_letter_headers.origin_of(message.envelope.block)
     if origin:
@@ -243,6 +244,9 @@ def _past(message: Message) -> Iterator[Reason]:
             f"it was dead-lettered in {origin}: {reason}" + (f", {detail}" if detail else ""),
             facts,
         )
+
+
+def _returned(message: Message) -> Iterator[Reason]:
     if message.attempts:
         sentence = f"it was delivered {_count(message.attempts, 'time')} before"
         yield Reason("redelivered", sentence, {"attempts": message.attempts})

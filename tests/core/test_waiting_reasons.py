@@ -198,7 +198,7 @@ def test_a_message_that_is_not_due() -> None:
     assert reason.facts == {"due_ms": stage.now_ms + 7_200_000}
 
 
-def test_a_dead_letter() -> None:
+def test_the_first_reason_of_a_dead_letter_is_why_it_died() -> None:
     stage = Stage()
     publish(stage)
     client = stage.client()
@@ -206,8 +206,8 @@ def test_a_dead_letter() -> None:
     client.reject(1, detail="no such customer")
     (message,) = stage.queue(A + ".dead").lanes[0].in_memory()
     reasons = ask(stage, message, A + ".dead")
-    assert codes(reasons) == ["no-consumer", "dead-letter"]
-    assert reasons[1].sentence == "it was dead-lettered in /queue/a: REJECTED, no such customer"
+    assert codes(reasons) == ["dead-letter", "no-consumer"]
+    assert reasons[0].sentence == "it was dead-lettered in /queue/a: REJECTED, no such customer"
 
 
 def test_a_message_that_is_gone_has_no_reasons() -> None:
