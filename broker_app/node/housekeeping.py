@@ -54,9 +54,9 @@ class Housekeeping:
 
     async def _sample(self) -> None:
         journal = self._journal.statistics()
-        sessions, on_disk = len(self._registry.sessions), journal["bytes_on_disk"]
+        clients, on_disk = self._registry.of_programs, journal["bytes_on_disk"]
         for _ in self._statistics.passing(
-            time.time(), connections=sessions, journal_bytes=on_disk, job_bytes=self._jobs.bytes_kept
+            time.time(), connections=clients, journal_bytes=on_disk, job_bytes=self._jobs.bytes_kept
         ):
             await asyncio.sleep(0)
 

@@ -356,7 +356,7 @@ class Node:
             telemetry.alerts,
             telemetry.events.target_tests,
             telemetry.metrics,
-            clients=partial(self._clients, parts.connections),
+            clients=self._clients,
             nearly_full=lambda: store.nearly_full,
             control_document=self._control_document,
         )
@@ -390,15 +390,16 @@ class Node:
 
     def _notices(self, parts: Parts) -> BrokerNotices:
         """Notices of orders, from now on."""
-        clients = partial(self._clients, parts.connections)
-        notices = BrokerNotices(parts.config.name, self.state, self.events, lambda: sum(clients().values()))
+        notices = BrokerNotices(
+            parts.config.name, self.state, self.events, lambda: sum(self._clients().values())
+        )
         self.state.listeners.add(notices.ordered)
         return notices
 
-    def _clients(self, connections: Connections) -> dict[str, int]:
+    def _clients(self) -> dict[str, int]:
         """The connections of clients by protocol; of REST, the requests that wait for messages."""
         return {
-            "stomp": connections.of_programs,
+            "stomp": self.registry.of_programs,
             "json": len(self.json.sessions),
             "rest": self.rest.receiving,
         }

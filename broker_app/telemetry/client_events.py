@@ -63,11 +63,12 @@ class ClientIdentity(NamedTuple):
 class ClientRecord:
     """One connection. `facts` are its last ones once it has ended, and None before."""
 
-    __slots__ = ("caller", "dropped", "events", "facts", "id", "sample", "since_s")
+    __slots__ = ("browser", "caller", "dropped", "events", "facts", "id", "sample", "since_s")
 
-    def __init__(self, id: str, caller: ClientIdentity, since_s: float) -> None:
+    def __init__(self, id: str, caller: ClientIdentity, since_s: float, *, browser: bool) -> None:
         self.id = id
         self.caller = caller
+        self.browser = browser
         self.since_s = since_s
         self.events: deque[ClientEvent] = deque([ClientEvent(CONNECTED, since_s, since_s)])
         #: events that were dropped
@@ -110,9 +111,10 @@ class ClientEvents:
     # ------------------------------------------------------------------ writing
 
     def begin(self, id: str, caller: ClientIdentity, *, browser: bool = False) -> None:
-        """A client has logged in. A `browser` reconnects with each page, and never counts as flapping."""
+        """A client has logged in. A `browser` reconnects with each page: it never counts as flapping, and is
+        not kept once it is gone, since programs would have to give way to it."""
         now = self._clock()
-        self._open[id] = ClientRecord(id, caller, now)
+        self._open[id] = ClientRecord(id, caller, now, browser=browser)
         self._events += 1
         if not browser:
             self._count(caller, now)
@@ -140,6 +142,9 @@ class ClientEvents:
             return
         self.note(id, CLOSED, detail=reason)
         record = self._open.pop(id)
+        if record.browser:
+            self._events -= len(record.events)
+            return
         record.facts = facts
         self._gone[id] = record
         calls = self._callers.get(record.caller)

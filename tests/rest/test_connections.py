@@ -77,6 +77,17 @@ async def test_a_connection_in_numbers(rest: Rest) -> None:
     assert (await shown(rest, f"/connections/{client.id}"))["frames_out"] == 7, "what went out stays counted"
 
 
+async def test_what_client_libraries_subscribe_to_by_themselves_is_no_subscription_of_a_program(
+    rest: Rest,
+) -> None:
+    client = await Client(rest, "bob").connect()
+    for number, topic in enumerate(("$mom.failover", "news"), 1):
+        await client.ask(f"SUBSCRIBE\nid:{number}\ndestination:/topic/{topic}\nreceipt:{number}\n\n\0")
+    found = await shown(rest, f"/connections/{client.id}")
+    assert found["subscriptions"] == 1
+    assert [row["destination"] for row in found["consumers"]] == ["/topic/news"]
+
+
 async def test_connections_come_in_pages_and_by_user(rest: Rest) -> None:
     clients = [await Client(rest, user).connect() for user in ("alice", "bob") * 4]
     local.LocalPipe(rest.registry)  # has not logged in

@@ -101,7 +101,17 @@ def test_pages_in_a_browser_never_flap(clock: Clock) -> None:
         kept.begin(str(number), BOB, browser=True)
         kept.end(str(number), {}, "the connection was lost")
     assert kept.flapping() == []
-    assert kept.find("19") is not None
+
+
+def test_pages_in_a_browser_are_not_kept_among_the_clients_that_are_gone(clock: Clock) -> None:
+    kept = ClientEvents(clock)
+    for id, browser in (("program", False), ("page", True)):
+        kept.begin(id, BOB, browser=browser)
+        kept.note(id, client_events.SUBSCRIBED, detail="/queue/a")
+        assert len(told(kept, id)) == 2
+        kept.end(id, {}, LEFT)
+    assert [visit.id for visit in kept.gone()] == ["program"]
+    assert kept.find("page") is None
 
 
 def test_rates_are_those_since_the_last_read(clock: Clock) -> None:

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
+from broker_app.base.system_topics import FAILOVER
 from broker_app.base.times import rfc3339
+from broker_app.core.model import Subscription
 from broker_app.net.stomp.session import OPENED_EVENT, StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.telemetry import client_events
@@ -19,6 +21,8 @@ from broker_app.telemetry.statistics import consumer
 #: subscriptions that are shown of one connection, or of one queue
 MAX_CONSUMERS = 1_000
 MAX_REASON = 500
+#: what client libraries subscribe to by themselves
+FAILOVER_TOPIC = f"/topic/{FAILOVER}"
 #: longest time for a draining client to settle its deliveries
 MAX_DRAIN_S = 600.0
 
@@ -56,7 +60,7 @@ class Connections:
             "frames_out": _frames_out,
             "in_rate": lambda session: self._rates(session)[0],
             "out_rate": lambda session: self._rates(session)[1],
-            "subscriptions": lambda session: len(session.peer.subscriptions),
+            "subscriptions": lambda session: sum(1 for _ in _of_program(session)),
             "transactions": lambda session: len(session.peer.transactions),
             "unsettled": lambda session: len(session.peer.unsettled),
             "heart_beat_in_s": lambda session: session.heart_beats[0],
@@ -70,11 +74,6 @@ class Connections:
 
     def __len__(self) -> int:
         return sum(1 for _ in self.sessions())
-
-    @property
-    def of_programs(self) -> int:
-        """The number of those that are no pages of the console."""
-        return sum(not (one.identity is not None and one.identity.is_of_console) for one in self.sessions())
 
     @property
     def bytes_total(self) -> tuple[int, int]:
@@ -101,9 +100,9 @@ class Connections:
         return {name: fact(session) for name, fact in self.members.items()}
 
     def details(self, session: StompSession) -> Facts:
-        """The same with the connection's subscriptions, of which the first ones are shown."""
+        """The same with the subscriptions of its program, of which the first ones are shown."""
         broker = self._registry.engine.broker
-        first = islice(session.peer.subscriptions.values(), MAX_CONSUMERS)
+        first = islice(_of_program(session), MAX_CONSUMERS)
         return {**self.facts(session), "consumers": [consumer(broker, one) for one in first]}
 
     # ------------------------------------------------------------------ ending one
@@ -173,6 +172,11 @@ class Connections:
         return any(
             slow_consumers.since_ms(subscription) for subscription in session.peer.subscriptions.values()
         )
+
+
+def _of_program(session: StompSession) -> Iterator[Subscription]:
+    """The subscriptions of a client without the one that its library has made by itself."""
+    return (one for one in session.peer.subscriptions.values() if one.address != FAILOVER_TOPIC)
 
 
 def _is_browser(session: StompSession) -> bool:

@@ -103,6 +103,8 @@ class SessionRegistry:
         self._none_left = asyncio.Event()
         #: the users of sessions that have logged in
         self._users: dict[StompSession, str] = {}
+        #: those of them that are pages of the console
+        self._of_console: set[StompSession] = set()
         self._places = Shares(
             lambda: self.config.max_connections, "connections", "close some (MOM_MAX_CONNECTIONS)", "too-many"
         )
@@ -159,6 +161,8 @@ class SessionRegistry:
                 one.lost()  # its place is free at once
         self._places.take(identity.user, admin=admin)
         self._users[session] = identity.user
+        if identity.is_of_console:
+            self._of_console.add(session)
 
     def leave(self, session: StompSession) -> bool:
         """Remove a session that has ended. Returns False if it was removed before."""
@@ -167,6 +171,7 @@ class SessionRegistry:
         del self.sessions[session]
         if not self.sessions:
             self._none_left.set()
+        self._of_console.discard(session)
         user = self._users.pop(session, None)
         if user is not None:
             self._places.add(user, -1)
@@ -174,6 +179,11 @@ class SessionRegistry:
         came, went = self._bytes_gone
         self._bytes_gone = came + session.conversation.bytes_in, went + session.conversation.bytes_out
         return True
+
+    @property
+    def of_programs(self) -> int:
+        """The number of sessions that have logged in, without pages of the console."""
+        return len(self._users) - len(self._of_console)
 
     @property
     def bytes_total(self) -> tuple[int, int]:
