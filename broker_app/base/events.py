@@ -60,7 +60,7 @@ BRIDGE_CONNECTED = _event(BRIDGES, _("connected"), "", "{detail}", "queue")
 BRIDGE_RETRYING = _event(BRIDGES, _("retrying"), OF_CAUSE, "{detail}", "queue")
 BRIDGE_FAILED = _event(BRIDGES, _("failed"), OF_CAUSE, "{detail}", "queue")
 BRIDGE_RECONFIGURED = _event(
-    BRIDGES, _("reconfigured"), "", "it reconnects, because its configuration changed", "queue"
+    BRIDGES, _("reconfigured"), "", _("it reconnects, because its configuration changed"), "queue"
 )
 BRIDGE_RESTARTED = _event(BRIDGES, _("restarted"), "", "{detail}", "queue")
 BRIDGE_PAUSED = _event(BRIDGES, _("paused"), "", "", "queue")
@@ -101,13 +101,13 @@ SUBSCRIPTION_REPLACED = _event(
     CALLBACKS,
     _("subscription replaced"),
     "",
-    "it has another source: {messages} messages of the former subscription were dropped",
+    _("it has another source: {messages} messages of the former subscription were dropped"),
 )
 SUBSCRIPTION_DELETED = _event(
     CALLBACKS,
     _("subscription deleted"),
     "",
-    "there is no such callback any more; {messages} messages were dropped",
+    _("there is no such callback any more; {messages} messages were dropped"),
 )
 SUBSCRIPTION_KEPT = _event(CALLBACKS, _("subscription kept"), "CONFLICT", "{detail}")
 
@@ -126,7 +126,7 @@ MESSAGE_AUDITED = _event(
     REFLEXES,
     _("audited"),
     "",
-    "{bytes} bytes from {user} to {destination}",
+    _("{bytes} bytes from {user} to {destination}"),
     "type,id,headers",
 )
 
@@ -142,10 +142,10 @@ WITHOUT_MAIN = _event(
     MIRRORS,
     _("active without main"),
     "MIRROR_ACTIVE_WITHOUT_MAIN",
-    "this is a mirror (role -1), and no main broker was there to follow: it serves as one",
+    _("this is a mirror (role -1), and no main broker was there to follow: it serves as one"),
 )
-MIRROR_JOINED = _event(MIRRORS, _("mirror joined"), "", "{mirror} follows")
-MIRROR_LEFT = _event(MIRRORS, _("mirror left"), "MIRROR_LEFT", "{mirror} does not follow any more")
+MIRROR_JOINED = _event(MIRRORS, _("mirror joined"), "", _("{mirror} follows"))
+MIRROR_LEFT = _event(MIRRORS, _("mirror left"), "MIRROR_LEFT", _("{mirror} does not follow any more"))
 SETTINGS_DIFFER = _event(MIRRORS, _("settings differ"), "MIRROR_SETTINGS_DIFFER")
 LINK_UP = _event(CLUSTER, _("link up"))
 LINK_DOWN = _event(CLUSTER, _("link down"), "LINK_DOWN")
@@ -156,37 +156,40 @@ MEMBER_TAKEN_OVER = _event(
     CLUSTER,
     _("took over"),
     "CLUSTER_TAKEOVER",
-    "{why}; this broker serves its {messages} messages after {took_s} s; lost: {lost}",
+    _("{why}; this broker serves its {messages} messages after {took_s} s; lost: {lost}"),
     "journal,epoch",
 )
-DRAINED = _event(CLUSTER, _("drained"), "", "all messages that it had stored are delivered", "journal")
-_CHANGED = "{setting} was {running!r}, and is {file!r} in the central file"
+DRAINED = _event(CLUSTER, _("drained"), "", _("all messages that it had stored are delivered"), "journal")
+_CHANGED = _("{setting} was {running!r}, and is {file!r} in the central file")
 SETTING_CHANGED = _event(CLUSTER, _("setting changed"), "", _CHANGED)
 SETTING_NOT_CHANGED = _event(
-    CLUSTER, _("setting not changed"), "CONFLICT", f"{_CHANGED}: it needs a restart of the broker"
+    CLUSTER,
+    _("setting not changed"),
+    "CONFLICT",
+    _("{setting} was {running!r}, and is {file!r} in the central file: it needs a restart of the broker"),
 )
-REBALANCING_BEGUN = _event(CLUSTER, _("rebalancing begun"), "", "{cause}; to go: {planned}")
-REBALANCING_ENDED = _event(CLUSTER, _("rebalancing ended"), "", "{state}; gone: {moved}")
+REBALANCING_BEGUN = _event(CLUSTER, _("rebalancing begun"), "", _("{cause}; to go: {planned}"))
+REBALANCING_ENDED = _event(CLUSTER, _("rebalancing ended"), "", _("{state}; gone: {moved}"))
 NOT_APPLIED = _event(
-    CLUSTER, _("not applied"), "CONFLICT", "the change of broker {broker} cannot be made here: {detail}"
+    CLUSTER, _("not applied"), "CONFLICT", _("the change of broker {broker} cannot be made here: {detail}")
 )
 NOT_DELETED = _event(
     CLUSTER,
     _("not deleted"),
     "CONFLICT",
-    "broker {broker} has deleted it; here it stays without settings: {detail}",
+    _("broker {broker} has deleted it; here it stays without settings: {detail}"),
 )
 NOT_CHANGED_YET = _event(CLUSTER, _("not changed yet"), "CONFLICT")
 NEARLY_FULL = _event(STORE, _("nearly full"), "NEARLY_FULL")
-HAS_SPACE = _event(STORE, _("has space again"), "", "the journal uses {percent:.0f} % of its space")
+HAS_SPACE = _event(STORE, _("has space again"), "", _("space is free again: {percent:.0f} percent is used"))
 #: orders to the broker
-QUIESCE = _event(BROKER, _("quiesced"), "", "by {detail}")
-UNQUIESCE = _event(BROKER, _("unquiesced"), "", "by {detail}")
-PAUSE = _event(BROKER, _("paused"), "", "by {detail}")
-RESUME = _event(BROKER, _("resumed"), "", "by {detail}")
-RESTART = _event(BROKER, _("restarts"), "", "by {detail}")
-SHUTDOWN = _event(BROKER, _("shuts down"), "", "by {detail}")
-QUIESCED = _event(BROKER, _("quiesce complete"), "", "no client is connected any more")
+QUIESCE = _event(BROKER, _("quiesced"), "", _("by {detail}"))
+UNQUIESCE = _event(BROKER, _("unquiesced"), "", _("by {detail}"))
+PAUSE = _event(BROKER, _("paused"), "", _("by {detail}"))
+RESUME = _event(BROKER, _("resumed"), "", _("by {detail}"))
+RESTART = _event(BROKER, _("restarts"), "", _("by {detail}"))
+SHUTDOWN = _event(BROKER, _("shuts down"), "", _("by {detail}"))
+QUIESCED = _event(BROKER, _("quiesce complete"), "", _("no client is connected any more"))
 
 #: the label of each event by its name, of whatever kind
 EVENTS: Final[Mapping[str, str]] = MappingProxyType({event.name: event.label for event in DECLARED})

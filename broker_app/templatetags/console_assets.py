@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
 from broker_app.web import languages
+from broker_app.web.console.base.causes import cause_in_words
 from broker_app.web.console.base.labels import name_of, place_of
 from broker_app.web.console_files import BUILT, MANIFEST
 
@@ -64,6 +65,12 @@ def named(kind: str, key: str) -> str:
 def place(pointer: str) -> str:
     """The place in definitions that a pointer leads to, in words."""
     return place_of(pointer)
+
+
+@register.filter
+def cause(text: str) -> str:
+    """A cause of trouble in the language of the page."""
+    return cause_in_words(text)
 
 
 @register.simple_tag

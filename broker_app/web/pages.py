@@ -1,7 +1,11 @@
 """Plain pages: the documentation that the node serves itself, and the end of the API."""
 
+from datetime import UTC, datetime
+
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import get_template
 from django.views.decorators.csrf import csrf_exempt
 
 from broker_app.net.http.tracing import trace_member
@@ -32,6 +36,13 @@ def nowhere(request: HttpRequest, exception: Exception) -> HttpResponse:
     said = exception.args[0] if exception.args else ""
     fits = isinstance(said, str) and len(said) < _MAX_SAID
     return render(request, "console/not_found.html", {"detail": said if fits else ""}, status=404)
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """The page of an error of the broker's own: where its log has it. Asks the database nothing, which may be
+    what has failed."""
+    facts = {"request": request, "broker_name": settings.MOM.name, "time": datetime.now(UTC)}
+    return HttpResponse(get_template("500.html").render(facts), status=500)
 
 
 @csrf_exempt

@@ -1,9 +1,14 @@
 """Accessibility of pages: themes, widths, assistive technology, and strict CSP."""
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
 from playwright.sync_api import StorageState, expect
 
+from mom_site.database import file_of
 from tests.browser.conftest import OpenPage, wait_live
-from tests.browser.looks import COLOURS, PHONE, assert_fits, assert_no_violations
+from tests.browser.looks import COLOURS, PHONE, THEMES, assert_fits, assert_no_violations
 from tests.support.broker_process import BrokerProcess
 
 
@@ -17,6 +22,37 @@ def test_signing_in_is_accessible(open_page: OpenPage, broker: BrokerProcess) ->
     assert_fits(page)
     page.emulate_media(color_scheme="dark")
     assert_no_violations(page, *COLOURS)
+
+
+def test_an_error_of_the_broker_leads_on_once_its_cause_is_gone(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState, complaints: list[str]
+) -> None:
+    page = open_page(broker, "/console/", session, viewport=PHONE)
+    with without_table(broker, "broker_app_mask"):
+        page.goto("/console/masks/")
+        expect(page.get_by_role("heading", name="Internal error")).to_be_visible()
+        expect(page.locator("pre")).to_contain_text("GET /console/masks/")
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            assert_no_violations(page)
+        assert_fits(page)
+    page.get_by_role("link", name="Try again").click()
+    expect(page.get_by_role("heading", level=1, name="Masks")).to_be_visible()
+    assert all("500" in complaint for complaint in complaints)
+    complaints.clear()
+
+
+@contextmanager
+def without_table(broker: BrokerProcess, table: str) -> Iterator[None]:
+    """The broker fails to read it: as long as this lasts, the table has another name."""
+
+    def rename(former: str, name: str) -> None:
+        with closing(sqlite3.connect(file_of(broker.data))) as database:
+            database.execute(f"ALTER TABLE {former} RENAME TO {name}")
+
+    rename(table, "away")
+    yield
+    rename("away", table)
 
 
 def test_on_a_phone_the_explorer_covers_the_page_and_closes_after_navigation(

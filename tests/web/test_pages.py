@@ -1,15 +1,18 @@
 """Pages: their readers, and the headers for browsers."""
 
 import json
+import re
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
-from django.test import Client, RequestFactory
-from django.views.defaults import server_error
+from django.http import HttpRequest
+from django.test import Client
 
 from broker_app.net.problems import PROBLEMS
 from broker_app.web import actions, api
+from broker_app.web.console import overview
 
 pytestmark = pytest.mark.django_db
 
@@ -202,11 +205,21 @@ def test_an_unknown_address_is_reported_in_a_sentence(inside: Client) -> None:
     )
 
 
-def test_an_internal_error_names_the_broker_and_leads_back_to_the_console() -> None:
-    reply = server_error(RequestFactory().get("/console/"))
+def test_an_internal_error_names_the_broker_its_place_in_the_log_and_ways_on(
+    inside: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(request: HttpRequest) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(overview, "node_of", fail)
+    inside.raise_request_exception = False
+    inside.cookies["mom_theme"] = "dark"
+    reply = inside.get("/console/?range=3h")
     page = reply.content.decode()
-    assert reply.status_code == 500 and "See the broker" in page
-    assert page.count('href="/console/"') == 2 and "mark.svg" in page
+    assert reply.status_code == 500 and "a fault of ours" not in page
+    assert f">{settings.MOM.name}</a>" in page and 'data-theme="dark"' in page
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC  GET /console/<", page)
+    assert 'href="/console/?range=3h">Try again<' in page and "To the console" in page
 
 
 def test_the_page_of_the_http_interface_leads_back_to_the_console(client: Client) -> None:

@@ -6,6 +6,7 @@ import socket
 import ssl
 from typing import Final, NamedTuple
 
+from broker_app.base import causes
 from mom_client.errors import ConnectionLost, Refused
 from mom_client.storeandforward import SYNC_QUEUE
 
@@ -61,19 +62,18 @@ def of_connecting(error: Exception, ca_file: str = "") -> BridgeError:
     if isinstance(error, Refused):
         return BridgeError(_OF_LOGINS.get(error.code, ENDED), error.detail)
     if isinstance(error, TimeoutError):
-        return BridgeError(TIMEOUT, "no answer in time")
+        return BridgeError(TIMEOUT, causes.NO_ANSWER)
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         trusted = ca_file or "the authorities of the system"
-        return BridgeError(
-            TLS, f"the certificate of the remote broker is not trusted by {trusted}: {cause.verify_message}"
-        )
+        untrusted = causes.UNTRUSTED_BROKER.format(authorities=trusted, why=cause.verify_message)
+        return BridgeError(TLS, untrusted)
     if isinstance(cause, ssl.SSLError):
         return BridgeError(TLS, str(error))
     if isinstance(error, socket.gaierror):
-        return BridgeError(DNS, f"the host name is not known: {error.strerror}")
+        return BridgeError(DNS, causes.UNKNOWN_HOST.format(why=error.strerror))
     if isinstance(error, ConnectionRefusedError):
-        return BridgeError(REFUSED, "no broker listens at this address")
+        return BridgeError(REFUSED, causes.NOT_LISTENING)
     if isinstance(error, ConnectionLost):
         broke = "broke the protocol" in str(error)
         return BridgeError(PROTOCOL if broke else LOST, str(error))

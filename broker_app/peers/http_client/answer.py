@@ -6,6 +6,7 @@ from typing import Final
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from broker_app.base import causes
 from broker_app.peers.http_client import exchange
 from broker_app.peers.http_client.exchange import Answer, Unanswered
 
@@ -69,9 +70,7 @@ class AnswerReader:
     def end(self) -> None:
         """The connection has ended. Raises Unanswered unless the answer ends with it."""
         if not self._in_body or any(name in self._headers for name in _FRAMING):
-            raise Unanswered(
-                exchange.RESET, "it closed the connection before it had answered: the answer is not complete"
-            )
+            raise Unanswered(exchange.RESET, causes.UNANSWERED.format(why="the answer is not complete"))
         self.done = True
 
     @property

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from broker_app.base import causes
 from broker_app.peers.http_client import exchange
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.connection import Closed, HttpConnection, reset
@@ -74,9 +75,8 @@ class HttpClient:
             async with asyncio.timeout(request.timeout_s):
                 return await self._send(url, head, request)
         except TimeoutError:
-            raise Unanswered(
-                exchange.TIMEOUT, f"there was no complete answer within {request.timeout_s:g} s"
-            ) from None
+            incomplete = causes.INCOMPLETE.format(seconds=f"{request.timeout_s:g}")
+            raise Unanswered(exchange.TIMEOUT, incomplete) from None
 
     async def close(self) -> None:
         for connections in list(self._idle.values()):
@@ -142,9 +142,8 @@ class HttpClient:
         except TimeoutError as error:
             if not limit.expired():  # the operating system has given up
                 raise _unconnected(error) from error
-            raise Unanswered(
-                exchange.CONNECT, f"it did not accept a connection within {CONNECT_S:g} s"
-            ) from None
+            not_accepted = causes.NOT_ACCEPTED.format(seconds=f"{CONNECT_S:g}")
+            raise Unanswered(exchange.CONNECT, not_accepted) from None
         except (OSError, ValueError) as error:
             raise _unconnected(error) from error
 
@@ -237,9 +236,9 @@ def _unconnected(error: Exception) -> Unanswered:
         return Unanswered(exchange.ADDRESS, str(error))
     reason = getattr(error, "strerror", None) or error
     if isinstance(error, (socket.gaierror, UnicodeError)):
-        return Unanswered(exchange.DNS, f"the host name cannot be resolved: {reason}")
+        return Unanswered(exchange.DNS, causes.UNRESOLVED_HOST.format(why=reason))
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Unanswered(exchange.TLS, f"its certificate is not trusted: {error}")
+        return Unanswered(exchange.TLS, causes.UNTRUSTED.format(why=error))
     if isinstance(error, ssl.SSLError):
-        return Unanswered(exchange.TLS, f"TLS failed: {error}")
-    return Unanswered(exchange.CONNECT, f"it accepts no connection: {reason}")
+        return Unanswered(exchange.TLS, causes.TLS_FAILED.format(why=error))
+    return Unanswered(exchange.CONNECT, causes.UNCONNECTED.format(why=reason))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from broker_app.base import causes
 from broker_app.peers.http_client import exchange
 from broker_app.peers.http_client.answer import AnswerReader
 from broker_app.peers.http_client.exchange import Answer, Unanswered
@@ -156,4 +157,4 @@ class HttpConnection(asyncio.BufferedProtocol):
 
 def reset(error: OSError) -> Unanswered:
     """The failure of an exchange whose connection broke."""
-    return Unanswered(exchange.RESET, f"it closed the connection before it had answered: {error}")
+    return Unanswered(exchange.RESET, causes.UNANSWERED.format(why=error))

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as translated
 
 from broker_app.base import events
 from broker_app.telemetry.event_log import LoggedEvent
+from broker_app.web.console.base.causes import detail_in_words
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.labels import label_of_event
 from broker_app.web.console.forwarding.callbacks import page_of
@@ -82,5 +83,6 @@ def _row(event: LoggedEvent) -> dict[str, object]:
         "time": datetime.fromtimestamp(event.at_s, UTC),
         "event": event,
         "label": label,
+        "detail": detail_in_words(event),
         "about": about,
     }

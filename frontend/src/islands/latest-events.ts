@@ -12,6 +12,11 @@ const EVERY_MS = 30_000;
 
 /** The latest events. */
 export class LatestEvents extends Island {
+  static override properties = { labels: { type: Object } };
+
+  /** Of events that are not shown by their names. */
+  declare labels: Record<string, string>;
+
   readonly #polling = new Polling<{ items: LoggedEvent[] }>(
     this,
     () => read("events", { limit: SHOWN }),
@@ -37,7 +42,7 @@ export class LatestEvents extends Island {
         ({ id }) => id,
         (event) => html`<li data-tone=${event.code ? "bad" : "quiet"}>
           ${moment(event.at)}
-          <span><a href=${aboutOf(event)}>${event.name}</a> ${event.event}${event.detail ? `: ${event.detail}` : ""}</span>
+          <span><a href=${aboutOf(event)}>${event.name}</a> ${this.labels[event.event] ?? event.event}${event.detail ? `: ${event.detail}` : ""}</span>
         </li>`,
       )}
     </ol></div>`;

@@ -1,6 +1,6 @@
 /** Times on the axis and in the lists of a chart, in the zone of the page. */
 
-import { language } from "../language.ts";
+import { regional } from "../language.ts";
 import { steps, type Columns } from "../live/columns.ts";
 import { zone } from "./zone.ts";
 
@@ -28,5 +28,5 @@ function exceeds(columns: Columns, span_s: number): boolean {
 }
 
 function written(time_s: number, parts: Intl.DateTimeFormatOptions): string {
-  return new Date(time_s * 1000).toLocaleString(language, { ...parts, timeZone: zone() });
+  return new Date(time_s * 1000).toLocaleString(regional, { ...parts, timeZone: zone() });
 }

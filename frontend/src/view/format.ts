@@ -1,15 +1,15 @@
 /** Numbers, sizes and times as the console writes them; times in the zone that was chosen. */
 
 import { gettext } from "../gettext.ts";
-import { language } from "../language.ts";
+import { language, regional } from "../language.ts";
 import { zone } from "./zone.ts";
 
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(language, { maximumFractionDigits: 1, minimumFractionDigits: 1 });
 const few = new Intl.NumberFormat(language, { maximumSignificantDigits: 2 });
-const full = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", hourCycle: "h23", timeZone: zone() });
+const full = new Intl.DateTimeFormat(regional, { dateStyle: "medium", timeStyle: "long", hourCycle: "h23", timeZone: zone() });
 
-const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium", hourCycle: "h23", timeZone: zone() });
+const clock = new Intl.DateTimeFormat(regional, { timeStyle: "medium", hourCycle: "h23", timeZone: zone() });
 
 export const NONE = "–";
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from broker_app.base import causes
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.core import client_address
@@ -194,7 +195,7 @@ class Deliverer(InnerReceiver):
             push.add_done_callback(self._pushes.discard)
 
     async def _push(self, tag: int, message: Message) -> None:
-        found = Verdict(verdict.FAILED, detail="the broker stopped before there was an answer")
+        found = Verdict(verdict.FAILED, detail=causes.BROKER_STOPPED)
         retry_at = time.monotonic()
         try:
             found = await self._send(message)

@@ -7,6 +7,7 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
+from broker_app.base import causes
 from broker_app.base.states import PUSH
 from broker_app.features.callbacks.webhooks.host import (
     ALIVE,
@@ -86,9 +87,10 @@ def described(answer: Answer) -> str:
     """An answer as one sentence."""
     if 300 <= answer.status < 400:
         where = _text(answer.headers.get("location", ""))
-        return f"it answered {answer.status}, a redirect to {where!r}, which is not followed"
+        return causes.REDIRECTED.format(status=answer.status, address=repr(where))
     body = _text(answer.body.decode(errors="replace"))
-    return f"it answered {answer.status}" + (f": {body}" if body else "")
+    sentence = causes.ANSWERED_TEXT if body else causes.ANSWERED
+    return sentence.format(status=answer.status, text=body)
 
 
 def _retry_after_s(answer: Answer) -> float:

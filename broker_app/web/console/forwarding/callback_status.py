@@ -13,6 +13,7 @@ from broker_app.base import durations, states
 from broker_app.features.callbacks.webhooks.report import Push
 from broker_app.net.rest.features.callback_status import CallbackStatus
 from broker_app.web.console.base.badges import badge, health_badge
+from broker_app.web.console.base.causes import cause_in_words
 from broker_app.web.console.base.shown import Shown
 from broker_app.web.console.forwarding.verdicts import verdict_of_callback
 from broker_app.web.policy_sync import answer_of
@@ -49,7 +50,9 @@ def shown_callback(row: CallbackStatus) -> Shown:
             "pause": breaker["pause"],
             "until": datetime.fromisoformat(breaker["until"]) if breaker["until"] else None,
         },
-        "trouble": row["reason"] or (row["last"]["detail"] if row["last"] and row["failures_in_row"] else ""),
+        "trouble": cause_in_words(
+            row["reason"] or (row["last"]["detail"] if row["last"] and row["failures_in_row"] else "")
+        ),
         "failed": sum(failures.values()),
         "accepted": row["pushes"]["accepted"],
         "failures": [(badge(states.PUSH[name]).word, count) for name, count in failures.items()],

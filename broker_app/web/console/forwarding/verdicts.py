@@ -9,6 +9,7 @@ from broker_app.base import durations
 from broker_app.features.bridge.remote import DRAINING, PAUSED
 from broker_app.net.rest.features.bridge_status import BridgeStatus
 from broker_app.net.rest.features.callback_status import CallbackStatus
+from broker_app.web.console.base.causes import cause_in_words
 
 
 def verdict_of_bridge(row: BridgeStatus) -> str:
@@ -17,7 +18,7 @@ def verdict_of_bridge(row: BridgeStatus) -> str:
     if row["desired"] == PAUSED:
         return _("An operator has paused it; %(waiting)s.") % {"waiting": waiting}
     if row["error"]:
-        cause = row["error"]["detail"]
+        cause = cause_in_words(row["error"]["detail"])
         return _attempts(_("%(waiting)s: %(cause)s") % {"waiting": waiting, "cause": cause}, row["attempts"])
     if row["desired"] == DRAINING:
         return _("It takes no new messages until it is drained; %(waiting)s.") % {"waiting": waiting}
@@ -39,7 +40,7 @@ def verdict_of_callback(row: CallbackStatus) -> str:
     if row["desired"] == PAUSED:
         return _("An operator has paused it; %(waiting)s.") % {"waiting": waiting}
     if row["reason"]:
-        return _("%(waiting)s: %(cause)s") % {"waiting": waiting, "cause": row["reason"]}
+        return _("%(waiting)s: %(cause)s") % {"waiting": waiting, "cause": cause_in_words(row["reason"])}
     failed, last = row["failures_in_row"], row["last"]
     if failed and last:
         sentence = ngettext(
@@ -47,7 +48,7 @@ def verdict_of_callback(row: CallbackStatus) -> str:
             "The last %(count)s pushes failed; %(waiting)s: %(cause)s",
             failed,
         )
-        cause = last["detail"] or last["status"] or last["outcome"]
+        cause = cause_in_words(last["detail"]) or last["status"] or last["outcome"]
         return sentence % {"count": failed, "waiting": waiting, "cause": cause}
     if row["pushes"]["accepted"]:
         return _("The receiver accepts what is pushed; %(waiting)s.") % {"waiting": waiting}
