@@ -8,22 +8,30 @@ import { signView } from "../view/sign.ts";
 import { NONE } from "../view/format.ts";
 import { topologyOf, type Drawing, type Forwarding, type Line, type Vertex } from "../view/topology.ts";
 import { Island } from "./island.ts";
-import { iconAddress } from "../view/icon.ts";
+import { iconView } from "../view/icon.ts";
 
 const EVERY_MS = 5_000;
 const WIDTH = 148;
 const HEIGHT = 44;
+/** What a line about waiting messages adds. */
+const HEIGHT_OF_WAITS = 15;
 const GAP_X = 56;
 const GAP_Y = 14;
 const MARGIN = 3;
-/** A name that is longer is cut; the whole one is the title. */
-const LETTERS = 17;
+/** Pixels between the edge of a node and its text. */
+const PADDING = 11;
 /** Narrower than this, what is connected is a table. */
 const NARROW_PX = 420;
 
-interface Point {
+/** Where a node is drawn. */
+interface Place {
   x: number;
   y: number;
+  height: number;
+}
+
+function heightOf({ waits }: Vertex): number {
+  return HEIGHT + (waits ? HEIGHT_OF_WAITS : 0);
 }
 
 /** The topology as a diagram and as a table. */
@@ -70,25 +78,27 @@ export class NodeTopology extends Island {
 
   #picture({ vertices, lines }: Drawing): TemplateResult {
     const columns = [0, 1, 2].map((column) => vertices.filter((vertex) => vertex.column === column));
-    const height = Math.max(...columns.map(({ length }) => length * (HEIGHT + GAP_Y) - GAP_Y)) + 2 * MARGIN;
+    const heights = columns.map((column) => column.reduce((sum, vertex) => sum + heightOf(vertex) + GAP_Y, -GAP_Y));
+    const height = Math.max(...heights) + 2 * MARGIN;
     const width = 3 * WIDTH + 2 * GAP_X + 2 * MARGIN;
-    /** The upper left corner of each node; columns are centred vertically. */
-    const corners = new Map<string, Point>();
+    const places = new Map<string, Place>();
     columns.forEach((column, number) => {
-      const first = (height - column.length * (HEIGHT + GAP_Y) + GAP_Y) / 2;
-      column.forEach(({ id }, row) => {
-        corners.set(id, { x: MARGIN + number * (WIDTH + GAP_X), y: first + row * (HEIGHT + GAP_Y) });
-      });
+      // Columns are centred vertically.
+      let y = (height - heights[number]!) / 2;
+      for (const vertex of column) {
+        places.set(vertex.id, { x: MARGIN + number * (WIDTH + GAP_X), y, height: heightOf(vertex) });
+        y += heightOf(vertex) + GAP_Y;
+      }
     });
     return html`<svg class="topology" role="group" aria-label=${gettext("Connections of this broker")}
       viewBox="0 0 ${width} ${height}" width=${width} height=${height}>
-      ${lines.map((line) => this.#line(line, corners.get(line.from)!, corners.get(line.to)!))}
-      ${vertices.map((vertex) => this.#vertex(vertex, corners.get(vertex.id)!))}
+      ${lines.map((line) => this.#line(line, places.get(line.from)!, places.get(line.to)!))}
+      ${vertices.map((vertex) => this.#vertex(vertex, places.get(vertex.id)!))}
     </svg>`;
   }
 
-  #line({ text, tone, flows }: Line, source: Point, target: Point) {
-    const [x1, y1, x2, y2] = [source.x + WIDTH, source.y + HEIGHT / 2, target.x, target.y + HEIGHT / 2];
+  #line({ text, tone, flows }: Line, source: Place, target: Place) {
+    const [x1, y1, x2, y2] = [source.x + WIDTH, source.y + source.height / 2, target.x, target.y + target.height / 2];
     const middle = (x1 + x2) / 2;
     return svg`<g class="line" data-tone=${tone} ?data-flows=${flows} aria-hidden="true">
       <path d="M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}"></path>
@@ -97,14 +107,15 @@ export class NodeTopology extends Island {
     </g>`;
   }
 
-  #vertex({ title, text, href, tone, icon }: Vertex, { x, y }: Point) {
-    const short = title.length > LETTERS ? `${title.slice(0, LETTERS - 1)}…` : title;
-    return svg`<a href=${href} class="vertex" data-tone=${tone} aria-label=${`${title}: ${text}`}>
-      <title>${title}</title>
-      <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="8"></rect>
-      <text class="title" x=${x + 11} y=${y + 19}>${short}</text>
-      ${icon ? svg`<use class="icon" href=${iconAddress(icon)} x=${x + 11} y=${y + 25} width="11" height="11"></use>` : nothing}
-      <text class="caption" x=${x + (icon ? 26 : 11)} y=${y + 34}>${text}</text>
+  /** A node. Its text is HTML, which is cut where it is wider than the node; the whole is the title. */
+  #vertex({ title, text, waits, href, tone, icon }: Vertex, { x, y, height }: Place) {
+    const whole = [title, text, waits].filter(Boolean).join(" ");
+    return svg`<a href=${href} class="vertex" data-tone=${tone} aria-label=${whole}>
+      <title>${whole}</title>
+      <rect x=${x} y=${y} width=${WIDTH} height=${height} rx="8"></rect>
+      <foreignObject x=${x + PADDING} y=${y} width=${WIDTH - 2 * PADDING} height=${height}>
+        <div class="within"><span class="title">${title}</span> <span class="caption">${icon ? iconView(icon) : nothing}${text}</span> ${waits ? html`<span class="caption">${waits}</span>` : nothing}</div>
+      </foreignObject>
     </a>`;
   }
 
@@ -121,7 +132,7 @@ export class NodeTopology extends Island {
             <th scope="row"><a href=${source.href}>${source.title}</a></th>
             <td data-label=${gettext("to")}><a href=${target.href}>${target.title}</a></td>
             <td data-label=${gettext("flow")}>${text}</td>
-            <td data-label=${gettext("state")}>${other.icon ? signView({ ...other, word: other.text }) : NONE}</td>
+            <td data-label=${gettext("state")}>${other.icon ? signView({ ...other, word: [other.text, other.waits].filter(Boolean).join(" · ") }) : NONE}</td>
           </tr>`;
         })}
       </tbody>

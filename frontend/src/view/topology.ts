@@ -37,6 +37,8 @@ export interface Vertex {
   id: string;
   title: string;
   text: string;
+  /** What waits there; "" for nothing. */
+  waits: string;
   href: string;
   tone: Tone;
   icon: string;
@@ -90,8 +92,8 @@ export function topologyOf(node: NodeFigures, forwarding: Forwarding): Drawing {
     const { tone, icon, word } = signOfBridge(bridge);
     const id = `bridge ${bridge.name}`;
     const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
-    const waits = bridge.backlog ? ` · ${ngettext("{count} waiting", "{count} waiting", bridge.backlog)}` : "";
-    vertices.push({ id, title: bridge.name, text: word + waits, href, tone, icon, column: 2 });
+    const waits = bridge.backlog ? ngettext("{count} waiting", "{count} waiting", bridge.backlog) : "";
+    vertices.push({ id, title: bridge.name, text: word, waits, href, tone, icon, column: 2 });
     lines.push({ from: "broker", to: id, text: flowOf(bridge), tone, flows: bridge.accepted_rate > 0 });
   }
   if (bridges.length > MAX_BRIDGES) {
@@ -119,7 +121,7 @@ function flowOf(bridge: BridgeStatus): string {
 }
 
 function vertex(id: string, title: string, text: string, href: string, column: Vertex["column"]): Vertex {
-  return { id, title, text, href, tone: "quiet", icon: "", column };
+  return { id, title, text, waits: "", href, tone: "quiet", icon: "", column };
 }
 
 function line(from: string, to: string, text: string, flows: boolean): Line {

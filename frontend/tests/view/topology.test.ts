@@ -11,7 +11,7 @@ function bridge(change: Partial<BridgeStatus>): BridgeStatus {
 
 function titles(bridges: BridgeStatus[], senders: string[] = []): string[] {
   const incoming = senders.map((sender) => ({ sender, source: "", at: null }));
-  return topologyOf(NODE, { bridges, incoming }).vertices.map(({ title, text }) => `${title}: ${text}`);
+  return topologyOf(NODE, { bridges, incoming }).vertices.map(({ title, text, waits }) => `${title}: ${text}${waits && ` · ${waits}`}`);
 }
 
 test("bridges that need attention come first, and what waits for them is named", () => {
