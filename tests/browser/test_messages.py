@@ -6,6 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from mom_client import blocking
 from tests.support.broker_process import BrokerProcess
 
 
@@ -58,8 +59,11 @@ def test_a_published_message_appears_in_the_tail(page: Page, broker: BrokerProce
     expect(page.locator("mom-message-tail")).to_contain_text("Waiting for messages")
     other = page.context.new_page()
     show(other, "published", "publish")
+    other.get_by_role("textbox", name="Body").fill('{"id": 9007199254740993, "n": {{n}')
+    complaint = other.locator(".hint[data-tone=warn]")
+    expect(complaint).to_contain_text("not valid JSON")
     other.get_by_role("textbox", name="Body").fill('{"id": 9007199254740993, "n": {{n}}}')
-    expect(other.locator(".hint[data-tone=warn]")).to_contain_text("not valid JSON")
+    expect(complaint).to_have_count(0)
     other.get_by_label("Priority").fill("7")
     other.get_by_role("button", name="Add header").click()
     expect(other.get_by_label("Header name")).to_be_focused()
@@ -253,14 +257,52 @@ def test_bodies_are_shown_by_detected_format_and_never_executed(page: Page, brok
     assert download.value.path().read_bytes().endswith(b"the end")
 
 
+def test_a_queue_in_use_that_is_empty_just_now_shows_what_passes_and_no_first_steps(
+    page: Page, broker: BrokerProcess
+) -> None:
+    send(broker, "passing", b"one")
+    show(page, "passing")
+    facts = page.locator(".message-facts")
+    expect(facts).to_contain_text("1 shown of 1 message in the queue")
+    height = facts.evaluate("(it) => it.offsetHeight")
+    address = f"stomp://{broker.host}:{broker.stomp_port}"
+    with (
+        blocking.Client(address, login=broker.user, passcode=broker.password) as client,
+        client.subscribe("/queue/passing", ack="auto") as taken,
+    ):
+        assert next(taken).body == b"one"
+        expect(facts).to_contain_text("the queue is empty now")
+        assert facts.evaluate("(it) => it.offsetHeight") == height
+        facts.get_by_role("button", name="Refresh").click()
+        place = page.locator("mom-empty-queue")
+        expect(place.get_by_role("heading", name="Empty now")).to_be_visible()
+        expect(place).to_contain_text("Consumers take each message when it arrives")
+        expect(place.locator(".snippet")).to_have_count(0)
+        # What passes moves nothing on the page.
+        send(broker, "passing", b"two", b"three")
+        assert [next(taken).body, next(taken).body] == [b"two", b"three"]
+        expect(page.locator(".verdict")).to_contain_text("come in")
+        expect(place.get_by_role("heading", name="Empty now")).to_be_visible()
+        expect(facts).to_have_text("")
+        place.get_by_role("button", name="Tail").click()
+        expect(page.locator("mom-message-tail")).to_contain_text("Waiting for messages")
+        send(broker, "passing", b"four")
+        expect(page.locator(".tail li")).to_contain_text("four")
+    show(page, "passing")
+    expect(page.locator("mom-empty-queue")).to_contain_text("4 messages were published to it so far")
+
+
 def test_opening_an_unknown_queue_does_not_create_it(
     page: Page, broker: BrokerProcess, complaints: list[str]
 ) -> None:
     show(page, "never.made")
     expect(page.locator("mom-message-browser")).to_contain_text("The queue never.made does not exist yet")
+    expect(page.locator("mom-empty-queue .snippet")).to_have_count(3)
     names = [each["name"] for each in broker.request("GET", "/api/v1/stats").json()["destinations"]]
     assert "/queue/never.made" not in names
-    page.close()  # or it would ask again
+    # Its first message makes it, and is shown.
+    send(broker, "never.made", b"one")
+    expect(rows(page)).to_have_count(1)
     # The browser itself reports the replies that say so.
     assert all("404" in complaint for complaint in complaints)
     complaints.clear()
@@ -303,6 +345,13 @@ def test_each_heading_of_the_messages_stands_over_its_column(page: Page, broker:
         headings = page.locator("table.messages thead th").evaluate_all(edges)
         cells = rows(page).locator("> *").evaluate_all(edges)
         assert headings == cells, width
+    # What is looked for, its type and its body, is as strong as its position.
+    weights = (
+        rows(page)
+        .locator("td, th, button.opens")
+        .evaluate_all("(cells) => [...new Set(cells.map((cell) => getComputedStyle(cell).fontWeight))]")
+    )
+    assert weights == ["400"]
 
 
 def test_messages_are_selected_and_opened_by_shortcuts(page: Page, broker: BrokerProcess) -> None:

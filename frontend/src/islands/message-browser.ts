@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { topicOf } from "../destinations/address.ts";
 import { gettext, ngettext } from "../gettext.ts";
+import type { Now } from "../live/destination.ts";
 import { Follow } from "../live/source.ts";
 import { loadModule } from "../load-module.ts";
 import { openBulkDialog, type Op } from "../messages/actions.ts";
@@ -13,8 +14,7 @@ import { isEmpty } from "../messages/search.ts";
 import { searchCounts, searchForm } from "../messages/search-form.ts";
 import { retryOne } from "../messages/single-message.ts";
 import { table } from "../messages/table.ts";
-import { pageOf } from "../pages.ts";
-import { pageAddress, server, session } from "../services.ts";
+import { pageAddress, session } from "../services.ts";
 import { bindShortcuts } from "../shortcuts.ts";
 import "../style/messages.css";
 import { count } from "../view/format.ts";
@@ -36,9 +36,6 @@ export class MessageBrowser extends Island {
   readonly #linked = new LinkedMessage();
   /** The ids of the selected messages, of all pages. */
   readonly #selected = new Set<string>();
-  /** Commands for an empty queue, and of which they are. */
-  #commands: TemplateResult[] = [];
-  #commandsOf = "";
   #rights: string[] | undefined;
   /** The message that the page was opened with, until its row has come into sight. */
   #arrivedAt = "";
@@ -61,9 +58,9 @@ export class MessageBrowser extends Island {
     );
     document.addEventListener("mom:job-ended", this.#jobEnded);
     let beginning = true;
-    this.#unsubscribe = session.subscribe(topicOf("stats", this.queue), () => {
+    this.#unsubscribe = session.subscribe(topicOf("stats", this.queue), (body) => {
       // The first report is the current state.
-      if (!beginning) this.#changed();
+      if (!beginning) this.#changed(JSON.parse(body) as Now);
       beginning = false;
     });
   }
@@ -102,10 +99,11 @@ export class MessageBrowser extends Island {
     if (await this.#linked.follow(this.queue, this.#results.items)) this.requestUpdate();
   }
 
-  #changed(): void {
-    if (this.#results.isOutdated || this.#results.state !== "shown") return;
-    this.#results.isOutdated = true;
-    this.requestUpdate();
+  #changed({ name, depth, delayed, unsettled }: Now): void {
+    // A queue and a topic of one name share the address.
+    if (name !== `/queue/${this.queue}`) return;
+    if (this.#results.state === "missing") this.#search.reload();
+    else if (this.#results.compare(depth + delayed + unsettled)) this.requestUpdate();
   }
 
   #afterJob(job: Job): void {
@@ -135,12 +133,12 @@ export class MessageBrowser extends Island {
   #list(): TemplateResult {
     const { state, items, isFirst, stopped, searchError, condition } = this.#results;
     if (state === "failed" && items.length === 0) return this.#failed();
-    if (state === "missing") return this.#empty(gettext("The queue {queue} does not exist yet. It is created by its first message.", { queue: this.queue }));
+    if (state === "missing") return this.#empty();
     if (isFirst) return skeleton();
     if (items.length > 0) return html`${state === "failed" ? this.#failed() : nothing} ${this.#table()} ${this.#pager()}`;
     if (stopped) return this.#pager();
     if (searchError) return html``;
-    return isEmpty(condition) ? this.#empty(gettext("{queue} is empty.", { queue: this.queue })) : this.#nothingMatches();
+    return isEmpty(condition) ? this.#empty() : this.#nothingMatches();
   }
 
   #table(): TemplateResult {
@@ -167,22 +165,9 @@ export class MessageBrowser extends Island {
     </div>`;
   }
 
-  #empty(text: string): TemplateResult {
-    if (this.#commandsOf !== this.queue) void this.#loadCommands(this.queue);
-    return html`<div class="empty">
-      <p>${text}</p>
-      <a class="button" href=${pageOf(`/queue/${this.queue}`, "publish")}>${gettext("Publish a message")}</a>
-      <div class="empty-code">${this.#commands}</div>
-    </div>`;
-  }
-
-  async #loadCommands(queue: string): Promise<void> {
-    this.#commandsOf = queue;
-    this.#commands = [];
-    const { firstMessage } = await loadModule(() => import("../messages/first-message.ts"));
-    if (this.#commandsOf !== queue) return;
-    this.#commands = firstMessage(queue, server);
-    this.requestUpdate();
+  #empty(): TemplateResult {
+    void loadModule(() => import("./empty-queue.ts"));
+    return html`<mom-empty-queue queue=${this.queue} @reload=${() => this.#search.reload()} @tail=${() => void this.#toggleTail()}></mom-empty-queue>`;
   }
 
   #nothingMatches(): TemplateResult {

@@ -99,11 +99,11 @@ function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** Why a text does not match its content type; "" if it does, or if that is unknown. */
+/** Why a text does not match its content type once it is filled in; "" if it does, or if that is unknown. */
 export function complaintOf(body: string, contentType: string): string {
   if (!/[/+]json\b/.test(contentType) || body === "") return "";
   try {
-    JSON.parse(body);
+    JSON.parse(filled(body, 1));
     return "";
   } catch (error) {
     return gettext("This is not valid JSON: {why}", { why: (error as Error).message });

@@ -57,10 +57,10 @@ export function searchCounts(results: SearchResults, reload: () => void): Templa
     <p class="quiet" role="status">
       ${results.summary}
       ${
-        results.isOutdated
-          ? html`${results.summary && " · "}${gettext("the queue has changed since then")}
-            <button type="button" class="link" @click=${reload}>${gettext("Refresh")}</button>`
-          : nothing
+        results.since === ""
+          ? nothing
+          : html`<button type="button" class="link" @click=${reload}>${gettext("Refresh")}</button>
+            ${results.since === "emptied" ? gettext("the queue is empty now") : gettext("the queue has changed since then")}`
       }
     </p>
     ${

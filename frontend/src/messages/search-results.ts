@@ -25,14 +25,14 @@ export class SearchResults {
   error = "";
   searchError = "";
   digest: Digest | undefined;
-  /** Whether the queue has changed since then. */
-  isOutdated = false;
+  /** What has become of the queue since then: nothing, that it has no messages any more, or anything else. */
+  since: "" | "emptied" | "changed" = "";
 
   /** A search begins; the messages of the last one stay until it has ended. */
   begin(): void {
     this.state = "loading";
     this.searchError = "";
-    this.isOutdated = false;
+    this.since = "";
   }
 
   /** Take a page; with `on`, it continues the one before. */
@@ -46,6 +46,16 @@ export class SearchResults {
     this.notShown = page.not_shown;
     this.state = "shown";
     this.isFirst = false;
+  }
+
+  /** Compare with the queue, which has changed and has so many messages now; returns whether there is anything new to say. */
+  compare(left: number): boolean {
+    const before = this.since;
+    // What is shown of an empty queue is up to date by itself, and others may have what this broker has not.
+    if (this.state === "shown" && (this.items.length > 0 || !isEmpty(this.condition))) {
+      this.since = left === 0 && this.broker === "" ? "emptied" : "changed";
+    }
+    return this.since !== before;
   }
 
   fail(error: unknown): void {

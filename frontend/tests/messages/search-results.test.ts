@@ -58,3 +58,21 @@ test("a queue that does not exist has no messages; one that was not reached keep
   failed.fail(new Unreachable());
   expect([failed.state, failed.items.length, failed.error]).toEqual(["failed", 1, "The broker cannot be reached."]);
 });
+
+test("messages that are shown are compared with the queue: it has changed, or has none any more", () => {
+  const results = searched({}, page(["a"]));
+  expect([results.compare(2), results.since]).toEqual([true, "changed"]);
+  expect([results.compare(0), results.since]).toEqual([true, "emptied"]);
+  expect([results.compare(0), results.since]).toEqual([false, "emptied"]);
+  results.begin();
+  expect([results.compare(1), results.since]).toEqual([false, ""]);
+  const filtered = searched({ q: "x" }, page([]));
+  expect([filtered.compare(1), filtered.since]).toEqual([true, "changed"]);
+  const cluster = searched({}, page(["a"], { broker: "b1" }));
+  expect([cluster.compare(0), cluster.since]).toEqual([true, "changed"]);
+});
+
+test("an empty queue that is shown as such is never out of date", () => {
+  const results = searched({}, page([], { approx_total: 0 }));
+  expect([results.compare(3), results.compare(0), results.since]).toEqual([false, false, ""]);
+});
