@@ -162,7 +162,7 @@ function settle(before: URL): void {
   const main = document.querySelector<HTMLElement>("#main")!;
   const wrong = main.querySelector<HTMLElement>("[aria-invalid=true]");
   const other = subjectOf(before) !== subjectOf(shown);
-  if (scrolled !== undefined || other) main.firstElementChild?.scrollTo({ top: scrolled ?? 0, behavior: "instant" });
+  if (scrolled !== undefined || other) scrollBack(main.firstElementChild!, scrolled ?? 0);
   scrolled = undefined;
   if (main.querySelector("[autofocus]:focus")) return;
   if (wrong) {
@@ -175,6 +175,20 @@ function settle(before: URL): void {
   const heading = same ?? main.querySelector<HTMLElement>("h1");
   if (heading?.matches("h1")) heading.tabIndex = -1;
   heading?.focus({ preventScroll: true });
+}
+
+/** Scroll to where the page was left, once its islands have drawn so much, unless the user is faster. */
+function scrollBack(area: Element, top: number): void {
+  const reach = () => {
+    area.scrollTo({ top, behavior: "instant" });
+    return area.scrollTop >= Math.floor(top);
+  };
+  if (reach()) return;
+  const grown = new MutationObserver(() => {
+    if (!area.isConnected || reach()) grown.disconnect();
+  });
+  grown.observe(area, { childList: true, subtree: true });
+  for (const event of ["wheel", "pointerdown", "keydown"]) addEventListener(event, () => grown.disconnect(), { once: true, passive: true });
 }
 
 /** A selector that finds the focused element after an update. */

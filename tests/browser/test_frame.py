@@ -7,6 +7,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import wait_live
 from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
 
 QUEUES = ("orders.new", "orders.eu", *(f"frame.{number:02}" for number in range(14)))
 
@@ -53,6 +54,30 @@ def test_pages_change_inside_the_frame_and_back_restores_them(page: Page, compla
     context.clear_cookies()
     explorer.get_by_role("link", name="Users").click()
     page.wait_for_url("**/login/?next=/console/users/")
+
+
+def test_back_leads_to_where_a_list_was_left(page: Page, broker: BrokerProcess) -> None:
+    for number in range(60):
+        send(broker, f"scrolled.{number:02}")
+    page.goto("/console/queues/?filter=scrolled")
+    rows = page.locator("main tbody th").get_by_role("link")
+    expect(rows).to_have_count(60)
+    rows.last.scroll_into_view_if_needed()
+    scroll = "document.querySelector('#main > *').scrollTop"
+    left_at = page.evaluate(scroll)
+    assert left_at > 0
+    rows.last.click()
+    expect(page.get_by_role("heading", level=1, name="scrolled.59")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", level=1, name="Queues")).to_be_visible()
+    poll(lambda: page.evaluate(scroll) == left_at)
+    # The user's own scrolling is not undone when rows are updated.
+    page.mouse.move(700, 400)
+    page.mouse.wheel(0, -100_000)
+    poll(lambda: page.evaluate(scroll) == 0)
+    send(broker, "scrolled.60")
+    expect(page.get_by_role("button", name="1 new one: show")).to_be_visible()
+    assert page.evaluate(scroll) == 0
 
 
 def test_the_explorer_loads_levels_updates_and_filters(page: Page, broker: BrokerProcess) -> None:
