@@ -105,6 +105,19 @@ def test_a_consumer_is_paused_and_closed_with_a_reason(
     expect(page.locator(".standing-facts")).to_contain_text("0 ready")
 
 
+def test_a_consumer_is_named_by_its_client_before_its_user(page: Page, broker: BrokerProcess) -> None:
+    address = f"stomp://{broker.host}:{broker.stomp_port}"
+    named = {"client-id": "order-worker-1"}
+    with (
+        blocking.Client(address, login=broker.user, passcode=broker.password, headers=named) as client,
+        client.subscribe("/topic/named.>"),
+    ):
+        page.goto("/console/topics/one?name=named.eu&tab=subscriptions")
+        head = page.locator(".consumers tbody th")
+        expect(head.get_by_role("link")).to_have_text("order-worker-1")
+        expect(head.locator(".about")).to_contain_text(broker.user)
+
+
 def test_the_history_is_shown_as_charts_and_as_tables(page: Page, broker: BrokerProcess) -> None:
     send(broker, "drawn")
     page.goto("/console/queues/one?name=drawn&tab=history")
@@ -112,6 +125,18 @@ def test_the_history_is_shown_as_charts_and_as_tables(page: Page, broker: Broker
     # One value, of a queue that is this young, is a dot.
     expect(chart.locator("svg circle, svg .area[d^=M]").first).to_be_visible()
     expect(chart.get_by_role("img")).to_have_accessible_name(re.compile("ready: 1 at the end"))
+    # Under the cursor are the time and the values; labels of the axes are no larger than those of the lines.
+    box = chart.get_by_role("img").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 20, box["y"] + 60)
+    tip = chart.locator(".chart-tip")
+    expect(tip.locator("b").first).to_have_text(re.compile(r"^\d\d:\d\d(:\d\d)?$"))
+    expect(tip).to_contain_text("ready")
+    size = "(it) => parseFloat(getComputedStyle(it).fontSize)"
+    label = chart.locator("svg text").first.evaluate(size)
+    assert label <= chart.locator(".chart-lines").evaluate(size)
+    page.mouse.move(0, 0)
+    expect(tip).to_have_count(0)
     chart.get_by_role("button", name="View as table").click()
     expect(chart.get_by_role("row").nth(1)).to_contain_text("1")
     page.get_by_role("button", name="3h").click()

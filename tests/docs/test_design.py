@@ -43,6 +43,15 @@ def test_the_contrast_of_known_colours_is_that_of_wcag() -> None:
     assert contrast.contrast(grey, white) == pytest.approx(3.95, abs=0.02)
 
 
+def test_what_has_a_tone_stands_on_its_tint_and_on_no_mixture() -> None:
+    """A tenth of amber in white looks like dirt."""
+    pages_of_console = sorted((FOLDER.parents[1] / "frontend" / "src" / "style").glob("*.css"))
+    mixed = re.compile(r"background: color-mix\(in \w+, var\(--(?:tone|good|warn|bad)\b[^)]*\)+ 1?\d%, var")
+    assert [path.name for path in pages_of_console if mixed.search(_css(path))] == []
+    for light, dark in (contrast.colours(_css(TOKENS))[f"{tone}-tint"] for tone in ("good", "warn", "bad")):
+        assert min(contrast.chroma(light), contrast.chroma(dark)) >= 0.025
+
+
 def test_every_state_of_the_product_has_a_row() -> None:
     found = states()
     assert {key for of, key in found if of == "component"} == set(HEALTH)

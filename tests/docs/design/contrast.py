@@ -33,6 +33,13 @@ PAIRS: Final[dict[str, tuple[tuple[str, ...], float]]] = {
 }
 
 
+def chroma(colour: str) -> float:
+    """How far a colour is from grey."""
+    found = _COLOUR.fullmatch(colour)
+    assert found is not None, colour
+    return float(found[2])
+
+
 class Measured(NamedTuple):
     """The contrast of a role on a ground, light and dark, and the least that it may be."""
 
