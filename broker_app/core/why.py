@@ -233,7 +233,7 @@ def _name(subscription: Subscription) -> str:
 
 
 def _died(message: Message) -> Iterator[Reason]:
-    """Why a dead letter is one. That it waits, and that no program consumes it, is normal then."""
+    """The reason of a dead letter: that no program consumes it is normal then."""
     headers = header_block.headers(message.envelope.block)
     origin = dead_letter_headers.origin_of(message.envelope.block)
     if origin:

@@ -1,4 +1,5 @@
-"""The tables of attacks, of clusters, and of what users of other brokers expect, name tests that exist."""
+"""The tables of attacks, of clusters, of what users of other brokers expect, and of what was found in the
+console name tests that exist."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ TABLES = {
     "docs/security.md": 40,
     "docs/decisions/0030-enhanced-clusters.md": 35,
     "docs/decisions/0032-what-users-of-other-brokers-expect.md": 24,
+    "docs/design/findings.md": 50,
 }
 #: of clusters and of dynamic failover
 SCENARIOS = [
@@ -20,11 +22,16 @@ SCENARIOS = [
     *(f"AF-T{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16)),
 ]
 #: of security, see there
-FINDINGS = [
+OF_SECURITY = [
     *(f"G{number}" for number in range(1, 20)),
     *(f"R{number}" for number in (*range(1, 8), 9, 11, 12, 13)),
 ]
-_NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?` \|$", re.MULTILINE)
+#: of the console: those that were open or partly closed and have a test, and new ones
+OF_CONSOLE = [
+    *(f"B{number}" for number in (5, 7, 9, 10, 11, *range(13, 21))),
+    *(f"N{number}" for number in range(2, 9)),
+]
+_NAMED = re.compile(r"`((?:frontend/)?tests/[\w/-]+\.(?:py|test\.ts))(?:::([^`]+))?` \|$", re.MULTILINE)
 
 
 def named(document: str) -> list[tuple[str, str]]:
@@ -49,10 +56,18 @@ def test_each_finding_about_security_has_a_row() -> None:
     text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ((?:[FGR]\d+(?:, )?)+) \|", text, re.MULTILINE)
     shown = {finding for row in rows for finding in row.split(", ")}
-    assert [finding for finding in FINDINGS if finding not in shown] == []
+    assert [finding for finding in OF_SECURITY if finding not in shown] == []
+
+
+def test_each_finding_in_the_console_has_a_row() -> None:
+    text = (ROOT / "docs" / "design" / "findings.md").read_text(encoding="utf-8")
+    assert [finding for finding in OF_CONSOLE if f"\n| {finding} |" not in text] == []
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=[name or file for file, name in NAMED])
 def test_each_row_has_its_test(file: str, name: str) -> None:
     text = (ROOT / file).read_text(encoding="utf-8")
+    if file.endswith(".ts"):
+        assert f'test("{name}"' in text
+        return
     assert re.search(rf"^ *(async )?def {name or 'test_'}", text, re.MULTILINE)
