@@ -85,11 +85,6 @@ class OwnersProbe:
         if note.holder == note.member:  # or it is taken over already
             self._own[process_of(broker)] = note.journal, note.epoch
 
-    def journal_of(self, process: Process) -> str:
-        """The journal that a run of a member has served as its own; empty if that is not known."""
-        journal, _ = self._own.get(process, ("", 0))
-        return journal
-
     def close(self) -> None:
         """Close the connections to the stores."""
         for store in self._stores.values():

@@ -85,9 +85,13 @@ class Ledger:
         """Send the next messages, and wait for their receipts."""
         numbers = range(self.sent, self.sent + WINDOW)
         self.sent = numbers.stop
-        receipts = [mom.send_nowait(self.queue, str(number)) for number in numbers]
+        receipts = [self.submit(mom, number) for number in numbers]
         found = await asyncio.gather(*receipts, return_exceptions=True)
         self.promised.update(one for one, error in zip(numbers, found, strict=True) if error is None)
+
+    def submit(self, mom: mom_client.Client, number: int) -> asyncio.Future[None]:
+        """Send one message; returns its receipt."""
+        return mom.send_nowait(self.queue, str(number))
 
     async def receive(self, mirrors: Clients) -> None:
         """Receive until cancelled."""
@@ -100,33 +104,38 @@ class Ledger:
             async for message in messages:
                 number = int(message.body)
                 is_new = number not in self.seen
-                self.note(number, message.headers.get("redelivered") == "true")
+                self.note(message)
                 if is_new and number % _FORGOTTEN == 0:
                     forgotten.append(message)
                     if len(forgotten) <= _MOST_FORGOTTEN:
                         continue
                     message = forgotten.popleft()
-                acknowledgements.create_task(self._acknowledge(message))
+                acknowledgements.create_task(self.acknowledge(message))
 
-    async def _acknowledge(self, message: mom_client.Message) -> None:
-        number = int(message.body)
-        is_confirmed = number % 2 == 0
+    async def acknowledge(self, message: mom_client.Message) -> None:
+        """Acknowledge a message; every second one is settled when that was confirmed."""
+        is_confirmed = int(message.body) % 2 == 0
         with suppress(mom_client.ClientError):
             await message.ack(confirm=is_confirmed)
             if is_confirmed:
-                self.settled.add(number)
+                self.settle(message)
+
+    def settle(self, message: mom_client.Message) -> None:
+        """Note that the acknowledgement of a message was confirmed."""
+        self.settled.add(int(message.body))
 
     def await_next(self) -> None:
         """Wait for a message that is not sent yet."""
         self.awaited, self.arrived_at = self.sent, 0.0
 
-    def note(self, number: int, redelivered: bool) -> None:
+    def note(self, message: mom_client.Message) -> None:
         """Check a delivery against those before it."""
+        number = int(message.body)
         if number in self.settled:
             self.faults.append(f"{number} came again after its acknowledgement was confirmed")
         if number in self.seen:
             self.repeats += 1
-            if not redelivered:
+            if not message.redelivered:
                 self.faults.append(f"{number} came again and was not marked")
         elif number < self.last_new:
             self.faults.append(f"{number} came for the first time behind {self.last_new}")
