@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
+from broker_app.net.rest.messages import cloudevents
 from tests.rest.conftest import Rest
 
 EVENT = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "order.made", "urgent": True}
@@ -93,3 +95,14 @@ async def test_events_in_other_formats_are_refused(rest: Rest) -> None:
     headers = {"content-type": "application/cloudevents+avro"}
     refused = await rest.alice.post("/queues/a/messages", content=b"x", headers=headers)
     assert refused.status_code == 415
+
+
+def test_an_event_with_very_many_attributes_is_refused_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(cloudevents, "_attribute", lambda name, _: read.append(name))
+    event = json.dumps({**EVENT, **{f"a{number}": "" for number in range(10_000)}}).encode()
+    with pytest.raises(Refused, match="members of the event"):
+        cloudevents.item_of(event)
+    assert read == []

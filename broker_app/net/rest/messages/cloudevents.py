@@ -12,7 +12,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from broker_app.base.refused import Refused
-from broker_app.net.http.refusals import invalid
+from broker_app.config import MAX_HEADERS
+from broker_app.net.http.refusals import invalid, too_large
 from broker_app.net.http.replies import Header
 from broker_app.net.http.requests import elements
 from broker_app.net.rest.messages.envelopes import Item
@@ -20,6 +21,8 @@ from broker_app.net.rest.messages.envelopes import Item
 STRUCTURED, BATCH = b"application/cloudevents+json", b"application/cloudevents-batch+json"
 
 _REQUIRED = ("id", "source", "specversion", "type")
+#: an attribute is a header; the data and its type are none
+_MOST_MEMBERS = MAX_HEADERS + 2
 _NAME = re.compile(r"[a-z0-9]{1,50}")
 _EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _VALUE = msgspec.json.Decoder(str | int | bool)
@@ -42,6 +45,8 @@ def item_of(event: bytes | msgspec.Raw) -> Item:
         raise invalid("", f"this is no CloudEvent: {error}") from None
     except RecursionError:
         raise invalid("", "this JSON is nested too deeply") from None
+    if len(members) > _MOST_MEMBERS:  # what is read of each takes time
+        raise too_large("members of the event", _MOST_MEMBERS, len(members))
     data, data_base64 = members.pop("data", UNSET), members.pop("data_base64", None)
     attributes = {name: _attribute(name, value) for name, value in members.items() if value != b"null"}
     for name in _REQUIRED:
