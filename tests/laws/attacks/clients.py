@@ -86,7 +86,7 @@ def over_messages(*paths: str, together: int = 1) -> Attack:
     """Requests about a queue with 10,000 messages, which are 1 MiB."""
 
     async def attack(node: Broker) -> str:
-        await over_tcp(node, filled(lambda n: b"SEND\ndestination:/queue/a\na:%d\n\n%b\0" % (n, bytes(60))))
+        await over_tcp(node, filled(lambda n: b"SEND\ndestination:/queue/a\na:%d\n\n%b\0" % (n, b"x" * 60)))
         async with client(node) as http:
             asked = [http.get(f"/queues/a/messages?{path}") for path in paths for _ in range(together)]
             replies = await asyncio.gather(*asked)
