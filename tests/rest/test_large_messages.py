@@ -69,11 +69,12 @@ class Large:
                 while (await rest.get(f"/queues/{name}")).json().get("depth") != count:
                     await asyncio.sleep(0.05)
 
-    async def blocked_s(self) -> float:
-        """The longest that the node has held up its loop in the last minute."""
+    async def busy_s(self) -> float:
+        """The longest that the node has held up its loop in the last minute, in processor time of the loop's
+        thread, which a busy machine does not change."""
         async with self.rest() as rest:
-            blocked: float = (await rest.get("/stats")).json()["node"]["loop_blocked_1m_s"]
-        return blocked
+            busy: float = (await rest.get("/stats")).json()["node"]["loop_busy_1m_s"]
+        return busy
 
 
 Plane = Callable[[Large], Awaitable[None]]
@@ -342,9 +343,9 @@ async def check(nodes: Nodes, plane: Plane, mib: int, most_mib: float, most_s: f
         await large.fill()
     large.restart()
     await plane(large)
-    blocked_s = await large.blocked_s()
-    print(f"\n{plane.__name__}: +{large.peak_mib:.0f} MiB, blocked {blocked_s:.3f} s")
-    assert large.peak_mib <= most_mib and blocked_s <= most_s
+    busy_s = await large.busy_s()
+    print(f"\n{plane.__name__}: +{large.peak_mib:.0f} MiB, busy {busy_s:.3f} s")
+    assert large.peak_mib <= most_mib and busy_s <= most_s
 
 
 @pytest.mark.process
