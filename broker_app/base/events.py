@@ -159,6 +159,8 @@ MEMBER_TAKEN_OVER = _event(
     _("{why}; this broker serves its {messages} messages after {took_s} s; lost: {lost}"),
     "journal,epoch",
 )
+MEMBER_SUSPECT = _event(CLUSTER, _("suspect"), "MEMBER_SUSPECT", _("suspected by {by}: {detail}"))
+NOT_SUSPECT = _event(CLUSTER, _("suspect no longer"), "", _("after {suspect_s:.1f} s: {detail}"))
 DRAINED = _event(CLUSTER, _("drained"), "", _("all messages that it had stored are delivered"), "journal")
 _CHANGED = _("{setting} was {running!r}, and is {file!r} in the central file")
 SETTING_CHANGED = _event(CLUSTER, _("setting changed"), "", _CHANGED)

@@ -1,4 +1,5 @@
-"""The cluster for its system topic: at once when a link or the keeper changes, figures every few seconds."""
+"""The cluster for its system topic: at once when a link, the keeper, a member or a takeover changes, figures
+every few seconds."""
 
 from __future__ import annotations
 
@@ -27,4 +28,11 @@ def without_name(report: Facts) -> Facts:
 
 def _state(status: Facts) -> Any:
     links = [(link["broker"], link["state"], link["since"], link["quiesced"]) for link in status["links"]]
-    return status["keeper"], status["keeper_state"], status["quiesced"], links
+    return status["keeper"], status["keeper_state"], status["quiesced"], links, _enhanced(status["enhanced"])
+
+
+def _enhanced(enhanced: Facts | None) -> Any:
+    if enhanced is None:
+        return None
+    members = [(one["broker"], one["state"], one["taken_by"]) for one in enhanced["members"]]
+    return members, [(one["journal"], one["epoch"], one["result"]) for one in enhanced["takeovers"]]

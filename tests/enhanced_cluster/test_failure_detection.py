@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import msgspec
 import pytest
 
 from broker_app.features.cluster.report import TakeoverReport
@@ -58,15 +61,45 @@ def test_a_suspect_whose_time_stamp_moves_is_suspect_no_longer() -> None:
     stage = Stage(GUIDE)
     stage.now += 6.5
     seen = stage.look()
-    assert [one.state for one in members_of([seen], [], stage.detector.suspicions)] == ["UNKNOWN"]
+    assert [one.state for one in members_of("b2", [seen], [], stage.detector.suspicions)] == ["UNKNOWN"]
     for _ in range(2):
         stage.now += 29.0  # it is slow, and sends a heart-beat before the last look
         stage.look()
     stage.beaten_at = stage.now
     seen = stage.look()
     assert not stage.detector.suspicions
-    assert [one.state for one in members_of([seen], [], {})] == ["OPERATING"]
+    assert [one.state for one in members_of("b2", [seen], [], {})] == ["OPERATING"]
     assert stage.pass_until_failed() >= GUIDE.suspect_s + 60.0, "it is watched from the beginning"
+
+
+def a_member_note(name: str, *, suspects: list[str]) -> JournalNote:
+    return JournalNote(
+        journal=f"shop.{name}", member=name, generation=0, holder=name, address="", state="serving",
+        suspects=suspects,
+    )  # fmt: skip
+
+
+def test_a_suspect_is_shown_with_since_when_it_is_and_which_members_suspect_it() -> None:
+    stage = Stage(GUIDE)
+    stage.now += 6.5
+    before = time.time()
+    seen = stage.look()
+    # b4 has suspected b1 before it became suspect itself; b5 serves no more.
+    notes = [
+        seen,
+        Seen(a_member_note("b2", suspects=[]), 0.1),
+        Seen(a_member_note("b3", suspects=["shop.b1"]), 0.1),
+        Seen(a_member_note("b4", suspects=["shop.b1"]), 60.0),
+        Seen(msgspec.structs.replace(a_member_note("b5", suspects=["shop.b1"]), state="stopped"), 0.1),
+    ]
+    stage.detector.look([notes[0], *notes[2:]])
+    found = {one.broker: one for one in members_of("b2", notes, [], stage.detector.suspicions)}
+    assert {name for name, one in found.items() if one.suspicion} == {"b1", "b4"}
+    suspicion = found["b1"].suspicion
+    assert suspicion is not None
+    assert before <= suspicion.since <= time.time()
+    assert (suspicion.looks, suspicion.by) == (0, ["b2", "b3"])
+    assert found["b1"].why == "no heart-beat for 6.5 s; looks at it that found none: 0"
 
 
 def test_a_lease_that_is_longer_than_the_watch_is_the_worst_case() -> None:
@@ -89,7 +122,7 @@ def test_states_of_a_member_are_those_of_its_last_takeover() -> None:
     seen = stage.look(epoch=1)
 
     def state(takeover: TakeoverReport, age_s: float = 0.0) -> tuple[str, str]:
-        (member,) = members_of([seen], [SeenTakeover(takeover, age_s)], {})
+        (member,) = members_of("b2", [seen], [SeenTakeover(takeover, age_s)], {})
         return member.state, member.taken_by
 
     running = TakeoverReport(member="b1", journal="shop.b1", taker="b2", epoch=2, why="", began=1.0)

@@ -66,6 +66,18 @@ async def test_what_is_answered_is_as_it_is_described(admin: Rest) -> None:
         jsonschema.validate(answer, whole)
 
 
+async def test_a_member_that_is_suspect_has_the_time_since_when_and_the_names_of_who_suspects_it(
+    admin: Rest,
+) -> None:
+    admin.cluster = a_report(a_link("b2"), enhanced=an_enhanced_cluster())
+    members = (await admin.alice.get("/cluster")).json()["enhanced"]["members"]
+    assert {one["broker"]: one["suspicion"] for one in members} == {
+        "b1": None,
+        "b2": {"since": "2025-06-15T15:06:43.500Z", "looks": 1, "by": ["b1", "b3"]},
+        "b3": None,
+    }
+
+
 async def test_links_are_a_list_that_can_be_filtered_and_sorted(admin: Rest) -> None:
     admin.cluster = a_report(
         a_link("b2"), a_link("b3", state="connecting", sent=0), a_link("b4", state="stopped", sent=500)

@@ -10,6 +10,7 @@ from broker_app.features.cluster.report import (
     InterestReport,
     LinkReport,
     MemberReport,
+    SuspicionReport,
     TakeoverReport,
 )
 
@@ -41,7 +42,8 @@ def an_enhanced_cluster(**facts: Any) -> EnhancedReport:
             state="UNKNOWN",
             messages=5,
             seen_s=2.5,
-            why="suspect",
+            why="no heart-beat for 2.5 s; looks at it that found none: 1",
+            suspicion=SuspicionReport(since=1_750_000_003.5, looks=1, by=["b1", "b3"]),
         ),
         MemberReport(
             broker="b3",

@@ -362,7 +362,11 @@ async def test_takeovers_suspects_and_ways_in_which_no_broker_is_found() -> None
         texts.append((shown(alert)["detail"], shown(alert)["page"]))
     assert texts == [
         ("b1 could not take over from b3: it is damaged", "cluster/"),
-        ("Member b2 of the cluster is suspect: suspect", "cluster/"),
+        (
+            "Member b2 of the cluster is suspect: no heart-beat for 2.5 s; looks at it that found none: 1; "
+            "suspected since 2025-06-15T15:06:43.500Z by b1, b3",
+            "cluster/",
+        ),
         ("Brokers cannot be found by multicast 239.255.2.3:6155: no such device", "cluster/"),
     ]
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from broker_app.features.cluster.report import MemberReport
 from broker_app.features.cluster.status import status
-from tests.support.clusters import a_link, a_report
+from tests.support.clusters import a_link, a_report, a_takeover, an_enhanced_cluster
 from tests.telemetry.test_system_topics import Heard, bodies, events
 
 TOPIC = "$mom.cluster.b1"
@@ -31,6 +34,25 @@ def test_the_cluster_is_published_when_a_link_changes_and_its_figures_every_five
     stage.cluster = cluster(5, state="connecting", reason="no route to host")
     stage.second()
     assert [data for _, _, data in events(listener)] == [stage.cluster], "a new state does not wait"
+
+
+def test_a_member_that_becomes_suspect_and_one_that_is_taken_over_are_published_at_once() -> None:
+    stage = Heard()
+    listener = stage.listener("$mom.cluster.>")
+
+    def shown(**facts: Any) -> list[str]:
+        stage.cluster = dict(status(a_report(enhanced=an_enhanced_cluster(**facts))))
+        stage.second()
+        return [topic for topic, _, _ in events(listener)]
+
+    well = [MemberReport(broker="b2", address="b2:7676", state="OPERATING", messages=1, seen_s=0.4)]
+    suspect = [msgspec.structs.replace(well[0], state="UNKNOWN", seen_s=2.1)]
+    still = [msgspec.structs.replace(suspect[0], seen_s=3.1)]
+    assert shown(members=well, takeovers=[]) == [TOPIC]
+    assert shown(members=suspect, takeovers=[]) == [TOPIC]
+    assert shown(members=still, takeovers=[]) == [], "figures alone wait"
+    assert shown(members=still, takeovers=[a_takeover(result="running")]) == [TOPIC]
+    assert shown(members=still, takeovers=[a_takeover()]) == [TOPIC]
 
 
 def test_a_new_subscriber_receives_the_cluster_at_once_if_there_is_one() -> None:

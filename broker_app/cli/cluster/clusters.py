@@ -239,11 +239,23 @@ def _say_enhanced(given: invocation.Invocation, found: Mapping[str, Any]) -> Non
     if found["taking_over"]:
         given.output.say(f"this broker takes over from {found['taking_over']} now")
     given.output.rows(_MEMBERS, found["members"])
+    for one in found["members"]:
+        if one["suspicion"] is not None:
+            given.output.say(_suspect(one, found["monitor_threshold"]))
     for one in found["takeovers"][:1]:
         given.output.say(
             f"last takeover: {one['taker']} of {one['member']} at {one['began']}, {one['result']} in "
             f"{one['took_s']:g} s ({one['why']}); `mom cluster takeovers` lists all"
         )
+
+
+def _suspect(member: Mapping[str, Any], threshold: int) -> str:
+    """A sentence about a member that is suspect: since when, by whom and why, and when it is taken over."""
+    suspicion = member["suspicion"]
+    return (
+        f"{member['broker']} is suspect since {suspicion['since']}, by {', '.join(suspicion['by'])}: "
+        f"{member['why']}; it is taken over after {threshold} looks, when its lease has ended"
+    )
 
 
 def _summary(found: Mapping[str, Any]) -> str:

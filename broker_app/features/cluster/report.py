@@ -74,9 +74,19 @@ MemberState = Literal[
 ]  # fmt: skip
 
 
+class SuspicionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The suspicion against a member: `since` when (seconds since 1970), in how many `looks` since then the
+    broker that reports it has found no heart-beat, and the names of the members that suspect it, `by`."""
+
+    since: float
+    looks: int
+    by: list[str]
+
+
 class MemberReport(msgspec.Struct, frozen=True, kw_only=True):
     """One member of an enhanced cluster: `messages` are stored in its journal, which `taken_by` serves, empty
-    if the member itself does; the last heart-beat came `seen_s` seconds ago. `why` explains the state."""
+    if the member itself does; the last heart-beat came `seen_s` seconds ago. `why` explains the state; the
+    `suspicion` is None for a member that is not suspect."""
 
     broker: str
     address: str
@@ -85,6 +95,7 @@ class MemberReport(msgspec.Struct, frozen=True, kw_only=True):
     taken_by: str = ""
     seen_s: float = 0.0
     why: str = ""
+    suspicion: SuspicionReport | None = None
 
 
 TakeoverResult = Literal["running", "complete", "failed"]

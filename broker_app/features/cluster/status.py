@@ -17,6 +17,7 @@ from broker_app.features.cluster.report import (
     EnhancedReport,
     InterestReport,
     LinkReport,
+    MemberReport,
     TakeoverReport,
 )
 from broker_app.telemetry.component_health import LINK, health_of
@@ -52,8 +53,17 @@ def status(report: ClusterReport) -> Facts:
 def _status_of_enhanced(report: EnhancedReport | None) -> Facts | None:
     if report is None:
         return None
+    members = [_status_of_member(member) for member in report.members]
     takeovers = [status_of_takeover(takeover) for takeover in report.takeovers]
-    return {**msgspec.to_builtins(report), "takeovers": takeovers}
+    return {**msgspec.to_builtins(report), "members": members, "takeovers": takeovers}
+
+
+def _status_of_member(member: MemberReport) -> Facts:
+    facts: Facts = msgspec.to_builtins(member)
+    suspicion = member.suspicion
+    if suspicion is not None:
+        facts["suspicion"] = {**facts["suspicion"], "since": rfc3339(suspicion.since)}
+    return facts
 
 
 def status_of_takeover(takeover: TakeoverReport) -> Facts:

@@ -6,7 +6,6 @@ A heart-beat is the note that each member writes into the registry; its age is b
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,8 +13,6 @@ from typing import NamedTuple
 
 from broker_app.config import Config
 from broker_app.features.enhanced_cluster.registry import Seen
-
-log = logging.getLogger(__name__)
 
 
 class Timing(NamedTuple):
@@ -81,21 +78,19 @@ class FailureDetector:
 
     def look(self, journals: Iterable[Seen]) -> None:
         """Take the notes of all journals that others serve."""
-        before, self.suspicions = self.suspicions, {}
+        suspicions: dict[str, Suspicion] = {}
         for seen in journals:
             note = seen.note
-            found = before.get(note.journal)
+            found = self.suspicions.get(note.journal)
             if found is not None and (found.holder, found.epoch) != (note.holder, note.epoch):
                 found = None
             if note.state == "serving" and seen.age_s >= self._timing.suspect_s:
-                self.suspicions[note.journal] = self._watched(seen, found)
-            elif found is not None:
-                log.info("broker %s is suspect no longer", note.holder)
+                suspicions[note.journal] = self._watched(seen, found)
+        self.suspicions = suspicions  # at once: reports are made in another thread
 
     def _watched(self, seen: Seen, found: Suspicion | None) -> Suspicion:
         note, now = seen.note, self._clock()
         if found is None:
-            log.warning("broker %s is suspect: no heart-beat for %.1f s", note.holder, seen.age_s)
             next_look = now + self._timing.monitor_s
             return Suspicion(note.holder, note.epoch, time.time(), seen.age_s, next_look=next_look)
         if now >= found.next_look:

@@ -187,6 +187,7 @@ class JournalWatch:
 
     def report(self) -> EnhancedReport:
         """The members as this broker saw them last."""
+        suspicions = self._detector.suspicions  # first: the notes that follow them may be newer, not older
         journals, takeovers = self._content
         timing = self._timing
         return EnhancedReport(
@@ -195,7 +196,7 @@ class JournalWatch:
             worst_case_s=timing.worst_case_s,
             taking_over=self.taking_over,
             totals=self._totals,
-            members=members_of(journals, takeovers, self._detector.suspicions),
+            members=members_of(self._member.name, journals, takeovers, suspicions),
             takeovers=[seen.takeover for seen in takeovers],
         )
 
@@ -289,7 +290,11 @@ class JournalWatch:
         self._noted_at = time.monotonic()
         for journal, note in self.serving.items():
             messages = self.messages.get(journal, note.messages)
-            self._registry.write(msgspec.structs.replace(note, holder_state=self.state, messages=messages))
+            self._registry.write(
+                msgspec.structs.replace(
+                    note, holder_state=self.state, messages=messages, suspects=list(self._detector.suspicions)
+                )
+            )
 
     def _between(self) -> None:
         """Send heart-beats while a takeover runs, and end it if this broker stops."""

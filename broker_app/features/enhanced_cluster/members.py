@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from broker_app.base.states import MEMBER
-from broker_app.features.cluster.report import MemberReport, MemberState
+from broker_app.features.cluster.report import MemberReport, MemberState, SuspicionReport
 from broker_app.features.enhanced_cluster.failure_detection import Suspicion
 from broker_app.features.enhanced_cluster.registry import JournalNote, Seen, SeenTakeover
 
@@ -26,22 +26,43 @@ class _Shown(NamedTuple):
 
 
 def members_of(
-    journals: Iterable[Seen], takeovers: Sequence[SeenTakeover], suspicions: Mapping[str, Suspicion]
+    own: str,
+    journals: Sequence[Seen],
+    takeovers: Sequence[SeenTakeover],
+    suspicions: Mapping[str, Suspicion],
 ) -> list[MemberReport]:
-    """All members by name: each as its newest journal shows it."""
+    """All members by name: each as its newest journal shows it, with the `suspicions` of the member `own` by
+    journal."""
+    found = _suspicions_of(own, journals, suspicions)
     newest: dict[str, Seen] = {}
     for seen in journals:
-        found = newest.get(seen.note.member)
-        if found is None or seen.note.generation > found.note.generation:
+        before = newest.get(seen.note.member)
+        if before is None or seen.note.generation > before.note.generation:
             newest[seen.note.member] = seen
-    return [
-        _member(newest[name], takeovers, suspicions.get(newest[name].note.journal)) for name in sorted(newest)
-    ]
+    return [_member(newest[name], takeovers, found.get(newest[name].note.journal)) for name in sorted(newest)]
 
 
-def _member(seen: Seen, takeovers: Sequence[SeenTakeover], suspicion: Suspicion | None) -> MemberReport:
+def _suspicions_of(
+    own: str, journals: Iterable[Seen], suspicions: Mapping[str, Suspicion]
+) -> dict[str, SuspicionReport]:
+    """The suspicions of the member `own` by journal, each with the names of all members that share it. What
+    a member has noted that is suspect itself is too old to count."""
+    others: dict[str, set[str]] = {}
+    for seen in journals:
+        if seen.note.state == "serving" and seen.note.journal not in suspicions:
+            for journal in seen.note.suspects:
+                others.setdefault(journal, set()).add(seen.note.holder)
+    return {
+        journal: SuspicionReport(
+            since=one.since, looks=one.looks, by=sorted({own} | others.get(journal, set()))
+        )
+        for journal, one in suspicions.items()
+    }
+
+
+def _member(seen: Seen, takeovers: Sequence[SeenTakeover], suspicion: SuspicionReport | None) -> MemberReport:
     note = seen.note
-    shown = _taken(note) or _being_taken(note, takeovers) or _own(note, suspicion)
+    shown = _taken(note) or _being_taken(note, takeovers) or _own(seen, suspicion)
     return MemberReport(
         broker=note.member,
         address=note.address if note.holder == note.member else "",
@@ -50,6 +71,7 @@ def _member(seen: Seen, takeovers: Sequence[SeenTakeover], suspicion: Suspicion 
         taken_by=shown.taken_by,
         seen_s=round(seen.age_s, 1),
         why=shown.why,
+        suspicion=suspicion if note.holder == note.member else None,
     )
 
 
@@ -77,10 +99,12 @@ def _being_taken(note: JournalNote, takeovers: Sequence[SeenTakeover]) -> _Shown
     return None
 
 
-def _own(note: JournalNote, suspicion: Suspicion | None) -> _Shown:
+def _own(seen: Seen, suspicion: SuspicionReport | None) -> _Shown:
+    note, age_s = seen
     if note.state in _DOWN:
         return _Shown("BROKER_DOWN", _DOWN[note.state])
     if suspicion is not None:
-        return _Shown("UNKNOWN", f"suspect: no heart-beat, {suspicion.looks} looks since then")
+        why = f"no heart-beat for {age_s:.1f} s; looks at it that found none: {suspicion.looks}"
+        return _Shown("UNKNOWN", why)
     state = note.holder_state if note.holder_state in MEMBER else "OPERATING"
     return _Shown(cast(MemberState, state), "")

@@ -29,7 +29,8 @@ _MOST: Final = 100
 class JournalNote(msgspec.Struct, frozen=True, kw_only=True):
     """One journal: that of `member`, its `generation`-th, served by `holder` whose cluster port is at
     `address`. `epoch` is that of the holder, `took_s` how many seconds its takeover has taken, `holder_state`
-    the state of the holder towards clients, and `messages` are stored in it."""
+    the state of the holder towards clients, and `messages` are stored in it. The holder `suspects` those of
+    the journals with these names."""
 
     journal: str
     member: str
@@ -41,6 +42,7 @@ class JournalNote(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float | None = None
     holder_state: str = ""
     messages: int = 0
+    suspects: list[str] = []
 
 
 class Seen(NamedTuple):

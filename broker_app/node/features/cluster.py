@@ -208,6 +208,8 @@ class ClusterFeature(Feature):
             self._clients.each_second()
         if self._enhanced is not None:
             self._enhanced.each_second()
+        if self._notices is not None and self._enhanced is not None:
+            self._notices.check_members(self._enhanced.watch.report().members)
 
     def _settings_changed(self, config: Config) -> None:
         """Use other settings of the central file."""

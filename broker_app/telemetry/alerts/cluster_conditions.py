@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 TABLE: Final[dict[str, Condition]] = {}
 #: seconds for which an alert about a takeover goes on
 TAKEOVER_S: Final = 600.0
-#: the state of a member that is suspect (`MemberReport`)
-SUSPECT_STATE: Final = "UNKNOWN"
 
 
 def _cluster(alert: Alert) -> str:
@@ -108,8 +106,10 @@ def _taken_over(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
 )
 def _suspects(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
     for member in known.enhanced("members"):
-        if member["state"] == SUSPECT_STATE and rule.threshold <= 1:
-            yield Violation(member["broker"], 1, {"reason": member["why"][:500]})
+        suspicion = member["suspicion"]
+        if suspicion is not None and rule.threshold <= 1:
+            by = f"suspected since {suspicion['since']} by {', '.join(suspicion['by'])}"
+            yield Violation(member["broker"], 1, {"reason": f"{member['why']}; {by}"[:500]})
 
 
 @declare(

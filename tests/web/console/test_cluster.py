@@ -139,7 +139,9 @@ def test_members_of_an_enhanced_cluster_are_shown_with_their_takeovers(
         "<strong>Brokers cannot be found by multicast 239.255.2.3:6155.</strong> no such device",
         "A member that fails is taken over after 4 s at most.",
         "</svg> operating</span>",
-        '</svg> suspect</span> <p class="quiet">suspect</p>',
+        '</svg> suspect</span><p class="quiet">No heart-beat for 2.5 s, and none in 1 look at it.',
+        'Suspected by b1, b3 since <time datetime="2025-06-15T15:06:43.500000+00:00">15:06:43 UTC</time>.',
+        "It is taken over after 2 looks, when its lease has ended.",
         "no heart-beat of b3 for 3.1 s, and none in 2 looks at it",
         "0.25 s, epoch 7",
     ):

@@ -62,6 +62,11 @@ _LINK: Json = {
     "web": {**TEXT, "description": "failover address of its web clients; empty until it was up"},
 }
 
+_SUSPICION: Json = {
+    "since": {**TIME, "description": "when this broker had missed its heart-beats"},
+    "looks": {**COUNT, "description": "looks at it since then that found no heart-beat"},
+    "by": {**array_of(TEXT), "description": "the members that suspect it, this broker among them"},
+}
 _MEMBER: Json = {
     "broker": TEXT,
     "address": {**TEXT, "description": "HOST:PORT of its cluster listener; empty if it is taken over"},
@@ -70,6 +75,10 @@ _MEMBER: Json = {
     "taken_by": {**TEXT, "description": "the broker that takes over, or serves its journal; else empty"},
     "seen_s": {**SECONDS, "description": "since the last heart-beat"},
     "why": {**TEXT, "description": "explains the state; empty while it serves"},
+    "suspicion": {
+        "oneOf": [object_of(_SUSPICION), {"type": "null"}],
+        "description": "null for a member that is not suspect",
+    },
 }
 _TAKEOVER: Json = {
     "member": {**TEXT, "description": "the broker that has failed"},

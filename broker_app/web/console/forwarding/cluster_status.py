@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest
@@ -18,6 +19,7 @@ from broker_app.features.cluster.report import (
     FoundBy,
     InterestReport,
     LinkReport,
+    SuspicionReport,
 )
 from broker_app.features.cluster.status import status_of_link
 from broker_app.telemetry.system_topics import WILDCARDS
@@ -90,7 +92,12 @@ def links_of(report: ClusterReport) -> list[LinkReport]:
 def _enhanced(report: EnhancedReport) -> Shown:
     """The members with their states, and the newest takeovers."""
     members = [
-        {"one": member, "state": badge(states.MEMBER[member.state]), "ago": durations.in_words(member.seen_s)}
+        {
+            "one": member,
+            "state": badge(states.MEMBER[member.state]),
+            "ago": durations.in_words(member.seen_s),
+            "suspicion": _suspicion(member.suspicion) if member.suspicion is not None else None,
+        }
         for member in report.members
     ]
     takeovers = [
@@ -98,6 +105,14 @@ def _enhanced(report: EnhancedReport) -> Shown:
         for takeover in report.takeovers[:_SHOWN_TAKEOVERS]
     ]
     return {"report": report, "members": members, "takeovers": takeovers}
+
+
+def _suspicion(suspicion: SuspicionReport) -> Shown:
+    return {
+        "since": datetime.fromtimestamp(suspicion.since, UTC),
+        "looks": suspicion.looks,
+        "by": ", ".join(suspicion.by),
+    }
 
 
 def _link(link: LinkReport) -> Shown:
