@@ -217,6 +217,11 @@ MEMBER: Final = _family("MemberState", "member of an enhanced cluster, as GlassF
     "BROKER_DOWN": State(_("down"), _QUIET, "it was stopped"),
     "UNKNOWN": State(_("suspect"), _WARN, "its heart-beats are missing"),
 })  # fmt: skip
+TAKEOVER: Final = _family("TakeoverResult", "takeover of a member of an enhanced cluster", {
+    "running": State(_("under way"), _WARN, "the taker reads the journal"),
+    "complete": State(_("complete"), _GOOD, "the taker serves the journal"),
+    "failed": State(_("failed"), _BAD, "nothing was taken: the messages wait in the journal"),
+})  # fmt: skip
 REBALANCING: Final = _family("RebalancingState", "rebalancing of a broker's clients", {
     "running": State(_("running"), _QUIET, "clients are being asked to go"),
     "done": State(_("done"), _GOOD, "all that were asked have gone"),

@@ -177,6 +177,7 @@ async def test_an_enhanced_cluster_is_shown_with_its_members_and_takeovers(serve
     assert any(row[0] == "b2" and "registry" in row for row in found.rows)
     assert "a member that fails is taken over after 4 s at most" in found.err
     assert "last takeover: b1 of b3 at 2025-06-15T15:06:43.000Z, complete in 0.25 s" in found.err
+    assert "and none in 2 looks at it); lost: nothing; `mom cluster takeovers` lists all" in found.err
     assert (
         "b2 is suspect since 2025-06-15T15:06:43.500Z, by b1, b3: no heart-beat for 2.5 s; looks at it that "
         "found none: 1; it is taken over after 2 looks, when its lease has ended"

@@ -13,7 +13,7 @@ import pytest
 from broker_app.base import states
 from broker_app.base.states import FAMILIES
 from broker_app.features.cluster.clients.client_reports import RebalancingState, Stays
-from broker_app.features.cluster.report import LinkState, MemberState
+from broker_app.features.cluster.report import LinkState, MemberState, TakeoverResult
 from mom_pipeline.jobs import reconcile
 from tests.support import checkout
 from tests.support.checkout import ROOT
@@ -127,6 +127,7 @@ def test_types_have_the_names_of_the_table() -> None:
     types = {
         "LinkState": LinkState,
         "MemberState": MemberState,
+        "TakeoverResult": TakeoverResult,
         "RebalancingState": RebalancingState,
         "Stays": Stays,
     }

@@ -69,7 +69,8 @@ def a_takeover(**facts: Any) -> TakeoverReport:
         **{
             "member": "b3", "journal": "shop.b3", "taker": "b1", "epoch": 7, "began": 1_750_000_003.0,
             "suspected": 1_750_000_000.0, "took_s": 0.25, "messages": 17, "result": "complete",
-            "why": "no heart-beat of b3 for 3.1 s, and none in 2 looks at it", "lost": "nothing", **facts,
+            "why": "no heart-beat of b3 for 3.1 s, and none in 2 looks at it", "lost": "nothing",
+            "lost_messages": 0, **facts,
         }
     )  # fmt: skip
 

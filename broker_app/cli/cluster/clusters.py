@@ -243,9 +243,10 @@ def _say_enhanced(given: invocation.Invocation, found: Mapping[str, Any]) -> Non
         if one["suspicion"] is not None:
             given.output.say(_suspect(one, found["monitor_threshold"]))
     for one in found["takeovers"][:1]:
+        lost = f"; lost: {one['lost']}" if one["lost"] else ""
         given.output.say(
             f"last takeover: {one['taker']} of {one['member']} at {one['began']}, {one['result']} in "
-            f"{one['took_s']:g} s ({one['why']}); `mom cluster takeovers` lists all"
+            f"{one['took_s']:g} s ({one['why']}){lost}; `mom cluster takeovers` lists all"
         )
 
 

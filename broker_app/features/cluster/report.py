@@ -68,6 +68,7 @@ class AdoptedReport(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
 
 
+TakeoverResult = Literal["running", "complete", "failed"]
 MemberState = Literal[
     "OPERATING", "TAKEOVER_STARTED", "TAKEOVER_COMPLETE", "TAKEOVER_FAILED", "QUIESCE_STARTED",
     "QUIESCE_COMPLETE", "SHUTDOWN_STARTED", "BROKER_DOWN", "UNKNOWN",
@@ -96,9 +97,6 @@ class MemberReport(msgspec.Struct, frozen=True, kw_only=True):
     seen_s: float = 0.0
     why: str = ""
     suspicion: SuspicionReport | None = None
-
-
-TakeoverResult = Literal["running", "complete", "failed"]
 
 
 class TakeoverReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from broker_app.features.cluster.record.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import AdoptedReport, ClusterReport, DiscoveryReport
 from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering
-from tests.support.clusters import a_link, a_report, an_enhanced_cluster, an_interest
+from tests.support.clusters import a_link, a_report, a_takeover, an_enhanced_cluster, an_interest
 from tests.support.no_alerts import NO_ALERTS
 
 pytestmark = pytest.mark.django_db
@@ -143,11 +143,43 @@ def test_members_of_an_enhanced_cluster_are_shown_with_their_takeovers(
         'Suspected by b1, b3 since <time datetime="2025-06-15T15:06:43.500000+00:00">15:06:43 UTC</time>.',
         "It is taken over after 2 looks, when its lease has ended.",
         "no heart-beat of b3 for 3.1 s, and none in 2 looks at it",
-        "0.25 s, epoch 7",
+        "<b>b1</b> took over 17 messages from b3 within 0.25 s, epoch 7.",
     ):
         assert shown in page, shown
     node.report = a_report(a_link("b2"))
     assert "Members that take over" not in page_of(inside)
+
+
+def test_each_takeover_says_what_was_lost_by_it_and_what_was_not_taken(
+    inside: Client, node: AnsweringNode
+) -> None:
+    takeovers = [
+        a_takeover(epoch=12, result="running", suspected=None, why="ordered by ann"),
+        a_takeover(epoch=11, result="failed", error="record 7 is damaged"),
+        a_takeover(epoch=10, lost_messages=None),
+        a_takeover(epoch=9, lost_messages=1),
+        a_takeover(epoch=8, lost_messages=3),
+        a_takeover(epoch=7, lost_messages=0),
+    ]
+    node.report = a_report(a_link("b2"), enhanced=an_enhanced_cluster(takeovers=takeovers))
+    rows = re.findall(r'<li data-takeover="shop.b3 (\d+)">(.*?)</li>', page_of(inside))
+    shown = {int(epoch): row for epoch, row in rows}
+    unknown, kept = (
+        "the number of those that only the memory of b3 had is not known.",
+        "no persistent message",
+    )
+    assert "</svg> under way</span> <b>b1</b> takes over from b3, epoch 12." in shown[12]
+    assert "Lost" not in shown[12] and "Reason: ordered by ann" in shown[12]
+    assert "could not take over from b3, epoch 11: record 7 is damaged." in shown[11]
+    assert "<strong>Nothing was taken: the messages wait in the journal.</strong>" in shown[11]
+    assert f"<strong>Lost: {kept}; {unknown}</strong>" in shown[10]
+    assert f"<strong>Lost: {kept}; 1 message that only the memory of b3 had.</strong>" in shown[9]
+    assert f"<strong>Lost: {kept}; 3 messages that only the memory of b3 had.</strong>" in shown[8]
+    assert "Lost: no message. Open transactions were rolled back." in shown[7]
+    suspected = '<time datetime="2025-06-15T15:06:40+00:00">15:06:40 UTC</time>.'
+    assert f"b3 had been suspect for 3.0 s, since {suspected} Reason: no heart-beat of b3" in shown[7]
+    node.report = a_report(a_link("b2"), enhanced=an_enhanced_cluster(takeovers=[]))
+    assert "No takeovers yet." in page_of(inside)
 
 
 def test_a_member_that_is_taken_over_is_not_shown_as_one_that_connects(

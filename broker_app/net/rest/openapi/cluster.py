@@ -7,7 +7,7 @@ from typing import get_args
 from broker_app.base import states
 from broker_app.features.cluster.record.change_record import KINDS
 from broker_app.features.cluster.record.keeper import KeeperResult
-from broker_app.features.cluster.report import FoundBy, TakeoverResult
+from broker_app.features.cluster.report import FoundBy
 from broker_app.net.rest.node.mirrors import MAX_REASON
 from broker_app.net.rest.openapi.operations import (
     AFTER,
@@ -90,7 +90,7 @@ _TAKEOVER: Json = {
     "suspected": {**OPTIONAL_TIME, "description": "when the taker had missed heart-beats"},
     "took_s": {**SECONDS, "description": "from the lock to the broker that serves the messages"},
     "messages": {**COUNT, "description": "messages that were taken over"},
-    "result": {"enum": list(get_args(TakeoverResult))},
+    "result": state_of(states.TAKEOVER),
     "lost": {**TEXT, "description": "what was lost"},
     "lost_messages": {
         "type": ["integer", "null"],

@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations, states
-from broker_app.base.times import rfc3339
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.features.cluster.clients.client_reports import ListsReport, RebalanceReport
 from broker_app.features.cluster.report import (
@@ -20,6 +19,7 @@ from broker_app.features.cluster.report import (
     InterestReport,
     LinkReport,
     SuspicionReport,
+    TakeoverReport,
 )
 from broker_app.features.cluster.status import status_of_link
 from broker_app.telemetry.system_topics import WILDCARDS
@@ -100,19 +100,32 @@ def _enhanced(report: EnhancedReport) -> Shown:
         }
         for member in report.members
     ]
-    takeovers = [
-        {"one": takeover, "age": durations.since(rfc3339(takeover.began))}
-        for takeover in report.takeovers[:_SHOWN_TAKEOVERS]
-    ]
+    takeovers = [_takeover(takeover) for takeover in report.takeovers[:_SHOWN_TAKEOVERS]]
     return {"report": report, "members": members, "takeovers": takeovers}
 
 
 def _suspicion(suspicion: SuspicionReport) -> Shown:
     return {
-        "since": datetime.fromtimestamp(suspicion.since, UTC),
+        "since": _time(suspicion.since),
         "looks": suspicion.looks,
         "by": ", ".join(suspicion.by),
     }
+
+
+def _takeover(takeover: TakeoverReport) -> Shown:
+    suspected = takeover.suspected
+    return {
+        "one": takeover,
+        "state": badge(states.TAKEOVER[takeover.result]),
+        "began": _time(takeover.began),
+        "took": f"{takeover.took_s:.2f} s",
+        "suspected": _time(suspected) if suspected is not None else None,
+        "suspected_for": durations.in_words(takeover.began - suspected) if suspected is not None else "",
+    }
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _link(link: LinkReport) -> Shown:
