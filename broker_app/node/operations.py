@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.core.commands import DeleteQueue
@@ -18,6 +19,7 @@ from broker_app.features.cluster.configuration.central_reload import BrokerReloa
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import no_cluster
 from broker_app.features.notifications.target_tests import TargetTest
+from broker_app.net.http.listing import Page
 from broker_app.net.policy.access import Access
 from broker_app.net.rest.features.bridge_status import (
     BridgeEvent,
@@ -28,12 +30,16 @@ from broker_app.net.rest.features.callback_status import CallbackStatus
 from broker_app.net.rest.features.reflex_trials import StoredTrialRequest
 from broker_app.net.rest.journal.cursor_status import Cursors
 from broker_app.net.rest.node.alerts import AlertEndpoints
+from broker_app.net.rest.node.cluster_clients import client_listing
 from broker_app.net.rest.node.mirror_status import Mirrors
 from broker_app.node.features.features import Features
 from broker_app.reflex.report import ReflexStatusList, ReflexTrial
 from broker_app.reflex.stored_trials import StoredTrial
 from broker_app.rules.event import REST
 
+#: rows of a page of clients of a cluster
+_MOST_CLIENTS: Final = 500
+_CLIENTS: Final = client_listing(_MOST_CLIENTS)
 #: seconds for past takeovers to be read from the journal
 _READ_S = 2.0
 
@@ -133,6 +139,14 @@ class Operations:
         """The lists that clients are sent, and who would go elsewhere; None for a broker in no cluster."""
         clients = self._features.cluster.clients()
         return (clients.lists(), clients.rebalancing()) if clients is not None else None
+
+    async def list_cluster_clients(self, query: dict[str, str]) -> Page:
+        """A page of the clients of a broker in a cluster, with the list that each has, as
+        `GET cluster/clients` has it. Raises Refused."""
+        clients = self._features.cluster.clients()
+        if clients is None:
+            raise no_cluster()
+        return await _CLIENTS.page_of_many(clients.clients(), query)
 
     async def rebalance_clients(self, user: str) -> Rebalancing | None:
         """Ask clients to go to other brokers; returns None if none need to. Raises Refused."""

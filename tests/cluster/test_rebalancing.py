@@ -214,6 +214,55 @@ async def test_each_client_is_shown_with_the_version_of_its_list(pair: Brokers) 
             assert f"stomp://127.0.0.1:{other_port}" in lists["versions"][1]["uris"]
 
 
+async def test_clients_with_an_older_list_are_counted_and_can_be_found(pair: Brokers, tmp_path: Path) -> None:
+    b1, b2 = pair
+    await settled(b1, b2)
+    command_line = CommandLine(tmp_path)
+    command_line.environment["MOM_URL"] = f"http://{b1.user}:{b1.password}@{b1.host}:{b1.port}"
+    async with AsyncExitStack() as stack:
+        clients = Clients(stack)
+        await clients.add(b1)
+        await clients.add(b1, plain=True)  # it was sent the list when it logged in, and no later one
+        async with b1.rest() as http:
+            before = (await http.get("/cluster/lists")).json()
+        old, new = before["version"], before["version"] + 1
+        assert [(one["version"], one["behind"], one["clients"]) for one in before["held"]] == [
+            (old, False, 2)
+        ]
+        b2.terminate()
+        b2.stomp_port = 0
+        b2.start()
+
+        async def held() -> list[tuple[int, bool, int]]:
+            async with b1.rest() as http:
+                found = (await http.get("/cluster/lists")).json()
+            schema = {"$ref": "#/components/schemas/ClusterLists"}
+            jsonschema.validate(found, {**schema, "components": openapi.document()["components"]})
+            assert found["behind"] == sum(one["clients"] for one in found["held"] if one["behind"])
+            return sorted((one["version"], one["behind"], one["clients"]) for one in found["held"])
+
+        await becomes(held, [(old, True, 1), (new, False, 1)], PATIENT_S)
+
+        async def ids(**query: Any) -> list[str]:
+            async with b1.rest() as http:
+                page = (await http.get("/cluster/clients", params=query)).json()
+            return [one["id"] for one in page["items"]]
+
+        follower, plain = [one["id"] for one in await clients_of(b1)]
+        assert await ids(behind="true") == await ids(list_version=old) == [plain]
+        assert await ids(behind="false") == await ids(list_version=new) == [follower]
+        assert await ids(sort="-behind") == [plain, follower]
+        assert sorted(await ids(q="ADMIN")) == sorted([plain, follower])
+        since = {one["version"]: one["since"] for one in before["versions"]}
+        for words in (("--behind",), ("--list", str(old)), ("--filter", plain)):
+            shown = await asyncio.to_thread(command_line, "cluster", "clients", *words, "-o", "json")
+            (row,) = shown.json()
+            assert (row["id"], row["list_version"], row["list_since"]) == (plain, old, since[old])
+        lists = await asyncio.to_thread(command_line, "cluster", "lists")
+        assert ": 1 of 2 clients do not have it" in lists.err
+        assert [str(old), "", since[old], "1", "true"] in lists.rows
+
+
 async def test_mom_shows_who_would_go_and_has_them_go(pair: Brokers, tmp_path: Path) -> None:
     b1, b2 = pair
     await settled(b1, b2)

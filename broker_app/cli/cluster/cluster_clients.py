@@ -13,7 +13,10 @@ from broker_app.cli.configuration.versions import is_machine_format
 from broker_app.features.cluster.clients.client_reports import Stays
 
 _STAYS = tuple(filter(None, get_args(Stays)))
-_CLIENTS = ("id", "user", "client_id", "address", "list_version", "to", "stays")
+_CLIENTS = (
+    "id", "user", "client_id", "address", "list_version", "list_since", "behind", "to", "stays",
+)  # fmt: skip
+_HELD = ("list", "listener", "since", "clients", "behind")
 _VERSIONS = ("version", "since", "cause", "uris")
 _LOADS = ("broker", "clients", "surplus", "gets")
 _HISTORY = ("began", "ended", "state", "cause", "planned", "moved", "declined")
@@ -27,21 +30,49 @@ def clients(
     reason: Annotated[
         str | None, typer.Option(help=f"only those that stay for this reason: {', '.join(_STAYS)}")
     ] = None,
+    behind: Annotated[
+        bool | None,
+        typer.Option("--behind/--current", help="only those that have not, or have, the present list"),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--list", min=0, help="only those that have this list, 0: none")
+    ] = None,
+    q: Annotated[
+        str | None,
+        typer.Option("--filter", help="words of id, user, client_id and address, or a pattern"),
+    ] = None,
 ) -> None:
     """List this broker's clients: the version of the list that each has, and where each would be sent.
 
-    `to` is the broker to which it would go, `stays` the reason why it would not. One with a transaction or
-    with deliveries to settle goes when it has done that, if that is in time.
+    One that is `behind` has an older list than the present one, or none; `list_since` is when its list was
+    made. `to` is the broker to which it would go, `stays` the reason why it would not. One with a transaction
+    or with deliveries to settle goes when it has done that, if that is in time.
     """
     given = invocation.of(ctx)
     if reason is not None and reason not in _STAYS:
         raise Failure(USAGE, f"{reason!r} is no reason to stay", fix=f"use one of {', '.join(_STAYS)}")
-    wanted = None if moves is None else str(moves).lower()
-    given.output.rows(_CLIENTS, given.rest().pages("/cluster/clients", moves=wanted, stays=reason))
+    found = given.rest().pages(
+        "/cluster/clients",
+        moves=_wanted(moves),
+        stays=reason,
+        behind=_wanted(behind),
+        list_version=version,
+        q=q,
+    )
+    given.output.rows(_CLIENTS, found)
+
+
+def _wanted(condition: bool | None) -> str | None:
+    """A condition in a query."""
+    return None if condition is None else str(condition).lower()
 
 
 def lists(ctx: typer.Context) -> None:
-    """Show the list of brokers that clients are sent, and former ones, latest first."""
+    """Show the list of brokers that clients are sent, former ones, and how many clients have which.
+
+    `mom cluster clients --list VERSION` shows those that have one of them, `--behind` those that have not got
+    the present one.
+    """
     given = invocation.of(ctx)
     found = given.rest().get("/cluster/lists")
     if is_machine_format(given):
@@ -54,6 +85,7 @@ def lists(ctx: typer.Context) -> None:
     given.output.say(
         f"list {found['version']}: {found['behind']} of {found['clients']} clients do not have it"
     )
+    given.output.rows(_HELD, [{**one, "list": one["version"] or "none"} for one in found["held"]])
     given.output.say(f"the last on each list are those of this broker: {' '.join(found['own'])}")
     given.output.rows(_VERSIONS, [{**one, "uris": " ".join(one["uris"])} for one in found["versions"]])
     for one in found["listeners"]:

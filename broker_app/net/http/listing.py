@@ -62,6 +62,7 @@ class Listing(Generic[_Thing]):
     - `facts`: the members of a row, as functions by name; `on_request` are those that only `fields` includes;
     - `sortable`: members to sort by (default: all), `sort`: the default order, `last`: the tie-breaker;
     - `ranks`: values that are compared instead of some members;
+    - `searched`: the text that `q` is compared with (default: the name, or `last`);
     - `filters`: conditions of a query that are true or false, `matches`: those that have a text.
 
     A cursor holds the sort key of the last row, so that the next page begins there, even if it is gone."""
@@ -75,12 +76,14 @@ class Listing(Generic[_Thing]):
         matches: Mapping[str, Callable[[_Thing, str], bool]] | None = None,
         sortable: Collection[str] | None = None,
         ranks: Mapping[str, Callable[[_Thing], Any]] | None = None,
+        searched: Callable[[_Thing], str] | None = None,
         on_request: Collection[str] = (),
         sort: str = _NAME,
         last: str = _NAME,
     ) -> None:
         self._facts = facts
         self._compared = {**facts, **(ranks or {})}
+        self._searched = searched or facts.get(_NAME, facts[last])
         self._on_request = on_request
         self.filters = filters
         self.matches = matches or {}
@@ -134,8 +137,8 @@ class Listing(Generic[_Thing]):
     def _conditions(self, query: dict[str, str]) -> list[Callable[[_Thing], bool]]:
         found: list[Callable[[_Thing], bool]] = []
         if "q" in query:
-            fits, name = _pattern(query["q"]), self._facts.get(_NAME, self._facts[self._last])
-            found.append(lambda thing: fits(name(thing)))
+            fits, searched = _pattern(query["q"]), self._searched
+            found.append(lambda thing: fits(searched(thing)))
         found += [self._match(name, query[name]) for name in self.matches.keys() & query.keys()]
         given = self.filters.keys() & query.keys()
         return found + [self._condition(parameter, boolean(query, parameter)) for parameter in given]

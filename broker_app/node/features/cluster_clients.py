@@ -22,9 +22,11 @@ from broker_app.features.cluster.clients.client_reports import (
     ClientReport,
     ListenerLists,
     ListsReport,
+    ListVersion,
     RebalanceReport,
     Rebalancing,
 )
+from broker_app.features.cluster.clients.held_lists import held_lists
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.net.stomp.session import OPENED_EVENT, StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -39,6 +41,8 @@ _HEADERS: Final = b"content-type:application/json\n"
 _GENERAL: Final = ""
 #: seconds after a broker has joined, in which all brokers learn how many clients each has
 _SETTLE_S: Final = 2.0
+#: lists in the report on how many clients have which
+_MOST_HELD: Final = 50
 #: seconds in which a client that has logged in subscribes to the list
 _SUBSCRIBES_S: Final = 30.0
 
@@ -86,8 +90,8 @@ class ClusterClients:
             for one in dict.fromkeys(settings.values())
         }
         self._use({listener: made[one] for listener, one in settings.items()})
-        #: the version of the list that each client was sent last
-        self._told: dict[StompSession, int] = {}
+        #: the list that each client was sent last; None for none
+        self._told: dict[StompSession, ListVersion | None] = {}
         #: those that have logged in just before a list was published, and do not listen to it yet
         self._late: dict[StompSession, None] = {}
         self._rebalancer = Rebalancer(
@@ -148,6 +152,10 @@ class ClusterClients:
         """The lists that clients are sent."""
         present = self._general
         settings = present.settings
+        held = held_lists(
+            ((self._own_listener(session), told) for session, told in self._told.items()),
+            {listener: lists.version for listener, lists in self._lists.items()},
+        )
         return ListsReport(
             version=present.version,
             updates=settings.updates,
@@ -156,7 +164,8 @@ class ClusterClients:
             filter=settings.filter,
             warnings=self._warnings,
             clients=len(self._told),
-            behind=sum(version < self._lists_of(one).version for one, version in self._told.items()),
+            behind=sum(one.clients for one in held if one.behind),
+            held=held[:_MOST_HELD],
             own=list(self._cluster.client_uris),
             versions=present.versions,
             listeners=[
@@ -166,16 +175,29 @@ class ClusterClients:
             ],
         )
 
+    def _is_behind(self, session: StompSession) -> bool:
+        """Return whether a client has another list than the present one, or none."""
+        return self._told.get(session) is not self._lists_of(session).present
+
+    def _own_listener(self, session: StompSession) -> str:
+        """The listener of a client, if it has settings of its own; else empty."""
+        listener = session.conversation.transport.connection_info.listener
+        return listener if self._lists[listener] is not self._general else ""
+
     def clients(self) -> Iterator[ClientReport]:
         """All clients, oldest first, with the list of each, and what would become of it."""
         for choice in self._rebalancer.choices():
             session = choice.session
+            told = self._told.get(session)
             yield ClientReport(
                 id=session.peer.connection,
                 user=session.user,
                 client_id=session.conversation.client_id,
                 address=session.peer_name,
-                list_version=self._told.get(session, 0),
+                listener=self._own_listener(session),
+                list_version=told.version if told is not None else 0,
+                list_since=told.since if told is not None else None,
+                behind=self._is_behind(session),
                 to=choice.to,
                 stays=choice.stays,
             )
@@ -232,7 +254,7 @@ class ClusterClients:
         if event == OPENED_EVENT:
             # CONNECTED, which comes next, has the list.
             lists = self._lists_of(session)
-            self._told[session] = lists.version if lists.settings.updates else 0
+            self._told[session] = lists.present if lists.settings.updates else None
         else:
             self._told.pop(session, None)
             self._late.pop(session, None)
@@ -247,7 +269,7 @@ class ClusterClients:
             if subscription is not None:
                 lists = self._lists_of(session)
                 self._publisher.deliver(subscription, [list_message(list(lists.uris))])
-                self._told[session] = lists.version
+                self._told[session] = lists.present
             if subscription is not None or session.since_s < latest:
                 del self._late[session]
 
@@ -265,7 +287,7 @@ class ClusterClients:
             if subscription is not None:
                 if not is_of_all:
                     self._publisher.deliver(subscription, [message])
-                self._told[session] = lists.version
+                self._told[session] = lists.present
             elif session.since_s > latest:
                 self._late[session] = None
 

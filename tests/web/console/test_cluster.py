@@ -15,6 +15,8 @@ from django.test import Client
 from broker_app.base.refused import Refused
 from broker_app.features.cluster.clients.client_reports import (
     BrokerLoad,
+    ClientReport,
+    HeldList,
     ListsReport,
     ListVersion,
     RebalanceReport,
@@ -24,6 +26,8 @@ from broker_app.features.cluster.configuration.central_reload import BrokerReloa
 from broker_app.features.cluster.links.frames import ChangedSetting
 from broker_app.features.cluster.record.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import AdoptedReport, ClusterReport, DiscoveryReport
+from broker_app.net.http.listing import Page
+from broker_app.net.rest.node.cluster_clients import client_listing
 from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering
 from tests.support.clusters import a_link, a_report, a_takeover, an_enhanced_cluster, an_interest
@@ -42,6 +46,22 @@ _RUN = Rebalancing(
 )  # fmt: skip
 
 
+def a_held_list(version: int, clients: int, **facts: Any) -> HeldList:
+    since = 1_750_000_000.0 if version else None
+    held = {"listener": "", "version": version, "since": since, "behind": version < 7, "clients": clients}
+    return HeldList(**{**held, **facts})
+
+
+def a_client(number: int, version: int = 7, **facts: Any) -> ClientReport:
+    return ClientReport(
+        **{
+            "id": f"c-{number:05d}", "user": "ann", "client_id": f"till-{number}", "listener": "",
+            "address": f"tcp 10.0.0.1:{number}", "list_version": version, "behind": version < 7,
+            "list_since": 1_750_000_000.0 if version else None, "to": "", "stays": "not-needed", **facts,
+        }
+    )  # fmt: skip
+
+
 def some_lists(**facts: Any) -> ListsReport:
     """Lists of which some clients have an older one, unless `facts` say otherwise."""
     uris = ["stomp://b2.example:61613", "stomp://b1.example:61613"]
@@ -50,7 +70,8 @@ def some_lists(**facts: Any) -> ListsReport:
         **{
             "version": 7, "updates": True, "updates_on_remove": False, "rebalances": True, "filter": "",
             "listeners": [],
-            "warnings": [], "clients": 9, "behind": 2, "own": uris[1:], "versions": [version], **facts,
+            "warnings": [], "clients": 9, "behind": 2, "held": [a_held_list(7, 7), a_held_list(0, 2)],
+            "own": uris[1:], "versions": [version], **facts,
         }
     )  # fmt: skip
 
@@ -69,6 +90,7 @@ class AnsweringNode:
         self.consoles: list[str] = []
         self.report: ClusterReport | None = None
         self.lists, self.rebalance = some_lists(), RebalanceReport(**_BALANCED)
+        self.clients: list[ClientReport] = []
         #: what an order answers
         self.begun: Rebalancing | Refused | None = None
         self.ordered_by: list[str] = []
@@ -83,6 +105,9 @@ class AnsweringNode:
 
     async def cluster_clients(self) -> tuple[ListsReport, RebalanceReport]:
         return self.lists, self.rebalance
+
+    async def list_cluster_clients(self, query: dict[str, str]) -> Page:
+        return client_listing(500).page(self.clients, query)
 
     async def rebalance_clients(self, user: str) -> Rebalancing | None:
         self.ordered_by.append(user)
@@ -289,6 +314,55 @@ def test_the_page_shows_who_has_which_list_and_who_would_go_where(
     ):
         assert shown in page, shown
     assert page.count("data-load=") == 2
+
+
+def test_the_page_shows_how_many_clients_have_which_list_and_those_that_are_behind_first(
+    inside: Client, node: AnsweringNode
+) -> None:
+    node.report = a_report(a_link("b2"))
+    node.clients = [a_client(number) for number in range(9_990)]
+    node.clients += [a_client(number, version=6) for number in range(9_990, 9_997)]
+    node.clients += [a_client(number, version=0, to="b2", stays="") for number in range(9_997, 10_000)]
+    held = [a_held_list(7, 9_990), a_held_list(6, 7), a_held_list(2, 2, listener="ws")]
+    node.lists = some_lists(clients=10_000, behind=10, held=held)
+    page = page_of(inside)
+    assert re.findall(r'data-list="(\S* \d+)".*?class="num">([\d,]+)<', page) == [
+        (" 7", "9,990"),
+        (" 6", "7"),
+        ("ws 2", "2"),
+    ]
+    assert "1 more client has another list." in page and "of the listener ws" in page
+    rows = re.findall(r'data-client="(\S+)"', page)
+    assert rows[:11] == [
+        *("c-09997", "c-09998", "c-09999"),
+        *(f"c-{number:05d}" for number in range(9_990, 9_997)),
+        "c-00000",
+    ]
+    assert len(rows) == 50 and "The first 50 of 10,000 are shown" in page
+    assert "?id=c-09997" in page and "till-9997</a>" in page and "goes to b2" in page
+    assert len(page) < 100_000
+
+
+def test_clients_are_found_by_their_words_and_by_the_list_that_they_have(
+    inside: Client, node: AnsweringNode
+) -> None:
+    node.report = a_report(a_link("b2"))
+    node.clients = [
+        a_client(1), a_client(2, version=6), a_client(3, version=0), a_client(4, to="b2", stays="")
+    ]  # fmt: skip
+
+    def found(**query: str) -> list[str]:
+        return re.findall(r'data-client="c-0000(\d)"', page_of(inside, **query))
+
+    assert found() == ["3", "2", "1", "4"]
+    assert found(which="behind") == ["3", "2"]
+    assert found(which="moves") == ["4"]
+    assert found(which="6") == ["2"] and found(which="0") == ["3"]
+    assert found(client="ANN till-4") == ["4"] and found(client="10.0.0.1:3") == ["3"]
+    page = page_of(inside, client="none-such", which="behind")
+    assert "No client matches." in page and '<option value="behind" selected>' in page
+    too_many = page_of(inside, client="*" * 9)
+    assert "wildcards" in too_many or "may have" in too_many
 
 
 def test_settings_without_effect_are_a_warning_on_the_page(inside: Client, node: AnsweringNode) -> None:

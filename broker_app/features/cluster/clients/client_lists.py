@@ -53,9 +53,14 @@ class ClientLists:
         return lists
 
     @property
+    def present(self) -> ListVersion:
+        """The present list."""
+        return self._versions[-1]
+
+    @property
     def version(self) -> int:
         """The number of the present list, starting at 1."""
-        return self._versions[-1].version
+        return self.present.version
 
     @property
     def versions(self) -> list[ListVersion]:

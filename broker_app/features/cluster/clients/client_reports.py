@@ -34,10 +34,21 @@ class ListenerLists(msgspec.Struct, frozen=True, kw_only=True):
     uris: list[str]
 
 
+class HeldList(msgspec.Struct, frozen=True, kw_only=True):
+    """How many clients have one list: its version, 0 for none, and since when it was that of clients (seconds
+    since 1970); `behind` if it is not the present one. `listener` is empty for the general list."""
+
+    listener: str
+    version: int
+    since: float | None
+    behind: bool
+    clients: int
+
+
 class ListsReport(msgspec.Struct, frozen=True, kw_only=True):
     """The list that clients are sent, former ones, latest first, and what is odd about the settings; `behind`
-    is the number of clients that have an older one. `own` are the addresses of this broker, the last of each
-    list. `listeners` are those with settings of their own."""
+    is the number of clients that have an older one, and `held` the lists that most clients have. `own` are
+    the addresses of this broker, the last of each list. `listeners` are those with settings of their own."""
 
     version: int
     updates: bool
@@ -47,20 +58,25 @@ class ListsReport(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str]
     clients: int
     behind: int
+    held: list[HeldList]
     own: list[str]
     versions: list[ListVersion]
     listeners: list[ListenerLists]
 
 
 class ClientReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A client of this broker: the version of the list that it was sent last, 0 for none; and where it would
-    go if clients were rebalanced now, or why it stays."""
+    """A client of this broker: the version of the list that it was sent last, 0 for none, since when that was
+    the one of clients (seconds since 1970), and whether it is `behind` the present one; and where it would go
+    if clients were rebalanced now, or why it stays. `listener` is empty unless it has settings of its own."""
 
     id: str
     user: str
     client_id: str
     address: str
+    listener: str
     list_version: int
+    list_since: float | None
+    behind: bool
     to: str
     stays: Stays
 

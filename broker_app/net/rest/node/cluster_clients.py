@@ -45,20 +45,32 @@ class RebalanceOrder(msgspec.Struct, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
+def client_listing(max_page: int) -> Listing[ClientReport]:
+    """The list of clients: it is searched by all that identifies one."""
+    return Listing(
+        {
+            **{name: attrgetter(name) for name in ClientReport.__struct_fields__},
+            "list_since": lambda one: rfc3339(one.list_since) if one.list_since is not None else None,
+        },
+        {"moves": lambda one: not one.stays, "behind": lambda one: one.behind},
+        max_page,
+        matches={
+            "stays": lambda one, stays: one.stays == stays,
+            "list_version": lambda one, version: str(one.list_version) == version,
+        },
+        sortable=("id", "user", "list_version", "behind", "to", "stays"),
+        searched=lambda one: f"{one.id} {one.user} {one.client_id} {one.address}",
+        sort="id",
+        last="id",
+    )
+
+
 class ClusterClientEndpoints:
     """Endpoints `cluster/clients`, `cluster/lists` and `cluster/rebalance`."""
 
     def __init__(self, read: ReadClients, limits: RestLimits) -> None:
         self._read = read
-        self._clients = Listing[ClientReport](
-            {name: attrgetter(name) for name in ClientReport.__struct_fields__},
-            {"moves": lambda one: not one.stays},
-            limits.max_page,
-            matches={"stays": lambda one, stays: one.stays == stays},
-            sortable=("id", "user", "list_version", "to", "stays"),
-            sort="id",
-            last="id",
-        )
+        self._clients = client_listing(limits.max_page)
 
     def handlers(self) -> Handlers:
         """The endpoints by operation."""
@@ -111,7 +123,8 @@ def shown_lists(report: ListsReport) -> Facts:
     """The lists as plain data, with times as everywhere."""
     facts: Facts = msgspec.to_builtins(report)
     versions = [{**one, "since": rfc3339(one["since"])} for one in facts["versions"]]
-    return {**facts, "versions": versions}
+    held = [{**one, "since": rfc3339(one["since"]) if one["since"] else None} for one in facts["held"]]
+    return {**facts, "held": held, "versions": versions}
 
 
 def shown_rebalance(report: RebalanceReport) -> Facts:

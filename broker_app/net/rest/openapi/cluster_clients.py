@@ -40,6 +40,12 @@ SCHEMAS: Json = {
                             **COUNT,
                             "description": "the list that it was sent last, 0 for none",
                         },
+                        "list_since": {**OPTIONAL_TIME, "description": "when that became the one of clients"},
+                        "behind": {**BOOLEAN, "description": "it has not got the present list"},
+                        "listener": {
+                            **TEXT,
+                            "description": "its listener, if that has settings of its own; else empty",
+                        },
                         "to": {**TEXT, "description": "the broker to which it would go; empty if it stays"},
                         "stays": state_of(STAYS),
                     },
@@ -59,6 +65,23 @@ SCHEMAS: Json = {
             "warnings": {**array_of(TEXT), "description": "settings that have another effect than it seems"},
             "clients": COUNT,
             "behind": {**COUNT, "description": "clients that have an older list, or none"},
+            "held": {
+                **array_of(
+                    object_of(
+                        {
+                            "listener": {
+                                **TEXT,
+                                "description": "with settings of its own; empty for the general list",
+                            },
+                            "version": {**COUNT, "description": "0 for none"},
+                            "since": {**OPTIONAL_TIME, "description": "when it became the one of clients"},
+                            "behind": {**BOOLEAN, "description": "it is not the present list"},
+                            "clients": COUNT,
+                        }
+                    )
+                ),
+                "description": "how many clients have which list: the 50 that most have",
+            },
             "own": {
                 **array_of(TEXT),
                 "description": "addresses of this broker, the last of each list",
@@ -132,8 +155,10 @@ PATHS: Json = {
                 parameter("limit", whole(1, 500, 100), "rows of a page"),
                 AFTER,
                 parameter("fields", TEXT, "members, with commas"),
-                parameter("sort", TEXT, "such as list_version"),
-                parameter("q", TEXT, "words of the id, or a pattern"),
+                parameter("sort", TEXT, "such as -behind,list_version"),
+                parameter("q", TEXT, "words of id, user, client_id and address, or a pattern"),
+                parameter("behind", BOOLEAN, "only those that have not, or have, the present list"),
+                parameter("list_version", COUNT, "only those that have this list, 0: none"),
                 parameter("moves", BOOLEAN, "only those that would go, or that would stay"),
                 parameter("stays", state_of(STAYS), "only those that stay for this reason"),
             ],

@@ -14,7 +14,7 @@ from broker_app.features.cluster.status import HOW_TO_MAKE_ONE
 from broker_app.web.actions import audit
 from broker_app.web.actor import actor_of
 from broker_app.web.console.base.frame import AdministratorsPage
-from broker_app.web.console.forwarding.cluster_clients import shown_clients
+from broker_app.web.console.forwarding.cluster_clients import found_clients, shown_clients
 from broker_app.web.console.forwarding.cluster_status import (
     NO_NODE,
     clients_of,
@@ -41,6 +41,8 @@ class ClusterPage(AdministratorsPage):
             context |= _orders(report)
             found = clients_of(request)
             context["clients"] = shown_clients(*found) if found is not None else None
+            if found is not None and found[0].clients:
+                context["found"] = found_clients(request)
         return render(request, "console/cluster.html", context)
 
     def post(self, request: HttpRequest) -> HttpResponse:

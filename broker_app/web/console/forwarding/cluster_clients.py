@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
+
+from django.http import HttpRequest
 
 from broker_app.base.states import REBALANCING, STAYS
 from broker_app.features.cluster.clients.client_reports import (
@@ -13,9 +15,15 @@ from broker_app.features.cluster.clients.client_reports import (
 )
 from broker_app.web.console.base.badges import badge
 from broker_app.web.console.base.shown import Shown
+from broker_app.web.console.forwarding.cluster_status import NO_NODE
+from broker_app.web.policy_sync import answer_of
 
 #: rows of each history
 _SHOWN: Final = 10
+#: rows of clients
+_CLIENTS: Final = 50
+#: characters of the words that are sought
+_WORDS: Final = 200
 
 
 def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
@@ -34,6 +42,11 @@ def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
             if reason and reason in rebalance.stays
         ],
         "history": [_past(one) for one in rebalance.history[:_SHOWN]],
+        "held": [
+            {"one": one, "since": _time(one.since) if one.since is not None else None} for one in lists.held
+        ],
+        "held_versions": sorted({one.version for one in lists.held}, reverse=True),
+        "held_by_others": lists.clients - sum(one.clients for one in lists.held),
         "versions": [
             {
                 "version": one.version,
@@ -43,6 +56,32 @@ def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
             }
             for one in lists.versions[:_SHOWN]
         ],
+    }
+
+
+def found_clients(request: HttpRequest) -> Shown:
+    """The first of the clients that the form of the page asks for, those with an older list before others."""
+    words, which = request.GET.get("client", "").strip()[:_WORDS], request.GET.get("which", "")
+    query = {"sort": "-behind,list_version", "limit": str(_CLIENTS)}
+    query |= {"q": words} if words else {}
+    query |= {which: "true"} if which in ("behind", "moves") else {}
+    query |= {"list_version": which} if which.isdecimal() else {}
+    page, fault = answer_of(request, lambda node: node.operations.list_cluster_clients(query), NO_NODE)
+    return {
+        "words": words,
+        "which": which,
+        "fault": fault,
+        "matching": page.approx_total if page is not None else 0,
+        "rows": [_client(row) for row in page.items] if page is not None else [],
+    }
+
+
+def _client(row: dict[str, Any]) -> Shown:
+    since = row["list_since"]
+    return {
+        **row,
+        "since": datetime.fromisoformat(since) if since is not None else None,
+        "stays": badge(STAYS[row["stays"]]).word if row["stays"] else "",
     }
 
 
