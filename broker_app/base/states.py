@@ -239,6 +239,15 @@ STAYS: Final = _family("Stays", "client that stays in a rebalancing", {
     "no-address": State(_("have no address elsewhere"), _QUIET, "no broker has an address for its transport"),
     "not-needed": State(_("need not go"), _QUIET, "as many as should go are others"),
 })  # fmt: skip
+LIST_PLACE: Final = _family("ListPlaceState", "broker, for the list of brokers that clients are sent", {
+    "listed": State(_("on the list"), _GOOD, "clients may go there"),
+    "left": State(
+        _("on the list though away"), _WARN, "it has left; update_cluster_clients_on_remove would take it off"
+    ),
+    "filtered": State(_("kept off by the filter"), _OFF, "update_cluster_filter does not match its name"),
+    "away": State(_("away"), _QUIET, "it is not linked"),
+    "no-address": State(_("without an address"), _WARN, "it has none that clients of this broker reach"),
+})  # fmt: skip
 PIPELINE: Final = _family("PipelineState", "run of the data pipeline", {
     "starting": State(_("starting"), _WARN, "Spark starts"),
     "running": State(_("running"), _GOOD, "a batch is processed"),

@@ -188,8 +188,8 @@ MIRROR = _topic(
 CLUSTER = _topic(
     "cluster",
     ADMINISTRATORS,
-    "the cluster of broker `<name>`, as in `GET /cluster`: at once when a link or the keeper changes "
-    f"its state, {_AT_MOST}",
+    "the cluster of broker `<name>`, as in `GET /cluster`: at once when a link, the keeper, a member or a "
+    f"takeover changes its state, {_AT_MOST}",
     "the cluster",
     rest="name",
 )

@@ -52,6 +52,25 @@ def test_other_settings_offer_who_was_offered_and_who_is_linked_as_far_as_they_m
     assert made.uris == ("stomp://d:1", *C, *A)
 
 
+def test_each_broker_is_on_the_list_or_not_for_a_reason() -> None:
+    made, _ = lists("[bcde]")
+    made.joined("b", B)
+    made.joined("c", C)
+    made.left("c")
+    made.joined("e", ())
+    made.joined("X", ("stomp://x:1",))
+    places = made.places({"b", "d", "e", "X"}, {"b", "e", "X"})
+    assert {one.broker: one.state for one in places} == {
+        "b": "listed",
+        "c": "left",
+        "d": "away",
+        "e": "no-address",
+        "X": "filtered",
+    }
+    silent = ClientLists(A, ListSettings(False, False, False, ""), published=lambda lists: None)
+    assert silent.places({"b"}, {"b"}) == [], "it is sent to no client"
+
+
 @pytest.mark.parametrize(
     ("text", "offered"),
     [

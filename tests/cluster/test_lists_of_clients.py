@@ -69,6 +69,9 @@ async def test_brokers_that_the_filter_matches_are_offered_and_the_own_one_last(
     for broker in (a1, b7, c3):
         await becomes(partial(linked, broker), 2)
     assert await offered(a1) == ports(b7, a1)
+    async with a1.rest() as http:
+        places = (await http.get("/cluster/lists")).json()["brokers"]
+    assert {one["broker"]: one["state"] for one in places} == {"B7": "listed", "C3": "filtered"}
     found = await offered(b7)
     assert (set(found), found[-1]) == (set(ports(a1, b7, c3)), str(b7.stomp_port))
 

@@ -260,7 +260,8 @@ async def test_clients_with_an_older_list_are_counted_and_can_be_found(pair: Bro
             assert (row["id"], row["list_version"], row["list_since"]) == (plain, old, since[old])
         lists = await asyncio.to_thread(command_line, "cluster", "lists")
         assert ": 1 of 2 clients do not have it" in lists.err
-        assert [str(old), "", since[old], "1", "true"] in lists.rows
+        assert [str(old), "", since[old], "1", "yes"] in lists.rows
+        assert ["b2", "", "listed"] in lists.rows
 
 
 async def test_mom_shows_who_would_go_and_has_them_go(pair: Brokers, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from broker_app.base import states
 from broker_app.base.states import FAMILIES
-from broker_app.features.cluster.clients.client_reports import RebalancingState, Stays
+from broker_app.features.cluster.clients.client_reports import ListPlaceState, RebalancingState, Stays
 from broker_app.features.cluster.report import LinkState, MemberState, TakeoverResult
 from mom_pipeline.jobs import reconcile
 from tests.support import checkout
@@ -130,6 +130,7 @@ def test_types_have_the_names_of_the_table() -> None:
         "TakeoverResult": TakeoverResult,
         "RebalancingState": RebalancingState,
         "Stays": Stays,
+        "ListPlaceState": ListPlaceState,
     }
     for name, type_ in types.items():
         assert get_args(type_) == tuple(FAMILIES[name][1])

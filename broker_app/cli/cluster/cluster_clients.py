@@ -16,6 +16,7 @@ _STAYS = tuple(filter(None, get_args(Stays)))
 _CLIENTS = (
     "id", "user", "client_id", "address", "list_version", "list_since", "behind", "to", "stays",
 )  # fmt: skip
+_PLACES = ("broker", "listener", "state")
 _HELD = ("list", "listener", "since", "clients", "behind")
 _VERSIONS = ("version", "since", "cause", "uris")
 _LOADS = ("broker", "clients", "surplus", "gets")
@@ -86,6 +87,7 @@ def lists(ctx: typer.Context) -> None:
         f"list {found['version']}: {found['behind']} of {found['clients']} clients do not have it"
     )
     given.output.rows(_HELD, [{**one, "list": one["version"] or "none"} for one in found["held"]])
+    given.output.rows(_PLACES, _places(found))
     given.output.say(f"the last on each list are those of this broker: {' '.join(found['own'])}")
     given.output.rows(_VERSIONS, [{**one, "uris": " ".join(one["uris"])} for one in found["versions"]])
     for one in found["listeners"]:
@@ -97,6 +99,12 @@ def lists(ctx: typer.Context) -> None:
                 else "they are sent no list"
             )
         )
+
+
+def _places(lists: Mapping[str, Any]) -> list[dict[str, object]]:
+    """The other brokers, for each list."""
+    by_listener = {"": lists["brokers"], **{one["listener"]: one["brokers"] for one in lists["listeners"]}}
+    return [{**one, "listener": listener} for listener, all in by_listener.items() for one in all]
 
 
 def rebalance(

@@ -61,9 +61,9 @@ def _status_of_enhanced(report: EnhancedReport | None) -> Facts | None:
 def _status_of_member(member: MemberReport) -> Facts:
     facts: Facts = msgspec.to_builtins(member)
     suspicion = member.suspicion
-    if suspicion is not None:
-        facts["suspicion"] = {**facts["suspicion"], "since": rfc3339(suspicion.since)}
-    return facts
+    if suspicion is None:
+        return facts
+    return {**facts, "suspicion": {**facts["suspicion"], "since": rfc3339(suspicion.since)}}
 
 
 def status_of_takeover(takeover: TakeoverReport) -> Facts:

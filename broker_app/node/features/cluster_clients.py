@@ -21,6 +21,7 @@ from broker_app.features.cluster.clients.client_lists import ClientLists
 from broker_app.features.cluster.clients.client_reports import (
     ClientReport,
     ListenerLists,
+    ListPlace,
     ListsReport,
     ListVersion,
     RebalanceReport,
@@ -28,6 +29,7 @@ from broker_app.features.cluster.clients.client_reports import (
 )
 from broker_app.features.cluster.clients.held_lists import held_lists
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.report import ADOPTED_MARK
 from broker_app.net.stomp.session import OPENED_EVENT, StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.node.features.rebalancer import ADDRESSES, Rebalancer, list_subscription
@@ -152,6 +154,9 @@ class ClusterClients:
         """The lists that clients are sent."""
         present = self._general
         settings = present.settings
+        members = self._cluster.members
+        known = {one.name for one in members.all() if one.name and ADOPTED_MARK not in one.name}
+        linked = {link.broker.name for link in members.links() if link.broker is not None}
         held = held_lists(
             ((self._own_listener(session), told) for session, told in self._told.items()),
             {listener: lists.version for listener, lists in self._lists.items()},
@@ -167,9 +172,10 @@ class ClusterClients:
             behind=sum(one.clients for one in held if one.behind),
             held=held[:_MOST_HELD],
             own=list(self._cluster.client_uris),
+            brokers=present.places(known, linked),
             versions=present.versions,
             listeners=[
-                _of_listener(listener, lists)
+                _of_listener(listener, lists, lists.places(known, linked))
                 for listener, lists in self._lists.items()
                 if lists is not present
             ],
@@ -296,7 +302,7 @@ class ClusterClients:
         self._publisher.deliver(subscription, [list_message(order)])
 
 
-def _of_listener(listener: str, lists: ClientLists) -> ListenerLists:
+def _of_listener(listener: str, lists: ClientLists, brokers: list[ListPlace]) -> ListenerLists:
     settings = lists.settings
     return ListenerLists(
         listener=listener,
@@ -306,6 +312,7 @@ def _of_listener(listener: str, lists: ClientLists) -> ListenerLists:
         rebalances=settings.rebalances,
         filter=settings.filter,
         uris=list(lists.uris),
+        brokers=brokers,
     )
 
 

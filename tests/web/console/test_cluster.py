@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from django.test import Client
 
@@ -17,6 +18,8 @@ from broker_app.features.cluster.clients.client_reports import (
     BrokerLoad,
     ClientReport,
     HeldList,
+    ListenerLists,
+    ListPlace,
     ListsReport,
     ListVersion,
     RebalanceReport,
@@ -69,7 +72,7 @@ def some_lists(**facts: Any) -> ListsReport:
     return ListsReport(
         **{
             "version": 7, "updates": True, "updates_on_remove": False, "rebalances": True, "filter": "",
-            "listeners": [],
+            "listeners": [], "brokers": [],
             "warnings": [], "clients": 9, "behind": 2, "held": [a_held_list(7, 7), a_held_list(0, 2)],
             "own": uris[1:], "versions": [version], **facts,
         }
@@ -164,7 +167,7 @@ def test_members_of_an_enhanced_cluster_are_shown_with_their_takeovers(
         "<strong>Brokers cannot be found by multicast 239.255.2.3:6155.</strong> no such device",
         "A member that fails is taken over after 4 s at most.",
         "</svg> operating</span>",
-        '</svg> suspect</span><p class="quiet">No heart-beat for 2.5 s, and none in 1 look at it.',
+        '</svg> suspect</span> <p class="quiet">No heart-beat for 2.5 s, and none in 1 look at it.',
         'Suspected by b1, b3 since <time datetime="2025-06-15T15:06:43.500000+00:00">15:06:43 UTC</time>.',
         "It is taken over after 2 looks, when its lease has ended.",
         "no heart-beat of b3 for 3.1 s, and none in 2 looks at it",
@@ -198,9 +201,9 @@ def test_each_takeover_says_what_was_lost_by_it_and_what_was_not_taken(
     assert "could not take over from b3, epoch 11: record 7 is damaged." in shown[11]
     assert "<strong>Nothing was taken: the messages wait in the journal.</strong>" in shown[11]
     assert f"<strong>Lost: {kept}; {unknown}</strong>" in shown[10]
-    assert f"<strong>Lost: {kept}; 1 message that only the memory of b3 had.</strong>" in shown[9]
-    assert f"<strong>Lost: {kept}; 3 messages that only the memory of b3 had.</strong>" in shown[8]
-    assert "Lost: no message. Open transactions were rolled back." in shown[7]
+    assert f"<strong>Lost: {kept}; about 1 message that only the memory of b3 had.</strong>" in shown[9]
+    assert f"<strong>Lost: {kept}; about 3 messages that only the memory of b3 had.</strong>" in shown[8]
+    assert "Lost: no message, by the last report of b3. Open transactions were rolled back." in shown[7]
     suspected = '<time datetime="2025-06-15T15:06:40+00:00">15:06:40 UTC</time>.'
     assert f"b3 had been suspect for 3.0 s, since {suspected} Reason: no heart-beat of b3" in shown[7]
     node.report = a_report(a_link("b2"), enhanced=an_enhanced_cluster(takeovers=[]))
@@ -363,6 +366,32 @@ def test_clients_are_found_by_their_words_and_by_the_list_that_they_have(
     assert "No client matches." in page and '<option value="behind" selected>' in page
     too_many = page_of(inside, client="*" * 9)
     assert "wildcards" in too_many or "may have" in too_many
+
+
+def test_the_page_shows_for_each_listener_which_brokers_are_on_its_list_and_why_others_are_not(
+    inside: Client, node: AnsweringNode
+) -> None:
+    node.report = a_report(a_link("b2"))
+    secure = ListenerLists(
+        listener="stomp+tls", version=3, updates=True, updates_on_remove=False, rebalances=False, filter="b2",
+        uris=["stomp+tls://b2.example:61614"],
+        brokers=[ListPlace(broker="b2", state="listed"), ListPlace(broker="b3", state="filtered")],
+    )  # fmt: skip
+    silent = msgspec.structs.replace(secure, listener="ws", updates=False, uris=[], brokers=[])
+    general = [ListPlace(broker="b2", state="left")]
+    node.lists = some_lists(brokers=general, listeners=[secure, silent])
+    page = page_of(inside)
+    places = re.findall(r'data-place="(\w+)">.*?</svg> ([^<]*)<', page)
+    assert places == [
+        ("b2", "on the list though away"),
+        ("b2", "on the list"),
+        ("b3", "kept off by the filter"),
+    ]
+    assert "<code>stomp+tls://b2.example:61614</code>" in page
+    assert "Clients of the listener ws</h2> <p>They are sent no list.</p>" in page
+    node.lists = some_lists(updates=False, listeners=[secure])
+    page = page_of(inside)
+    assert "Clients are not sent the addresses" not in page and "They are sent list 3:" in page
 
 
 def test_settings_without_effect_are_a_warning_on_the_page(inside: Client, node: AnsweringNode) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from broker_app.base import name_filter
 from broker_app.base.transport_connectors import ListSettings
-from broker_app.features.cluster.clients.client_reports import ListVersion
+from broker_app.features.cluster.clients.client_reports import ListPlace, ListPlaceState, ListVersion
 
 Uris = tuple[str, ...]
 
@@ -90,6 +90,22 @@ class ClientLists:
         """Remove a broker, if clients are to be sent lists without it."""
         if self.settings.on_remove and self._others.pop(broker, None) is not None:
             self._changed(f"{broker} left")
+
+    def places(self, known: Collection[str], linked: Collection[str]) -> list[ListPlace]:
+        """The place of each broker that is `known` on this list; none if it is not sent to clients."""
+        if not self.settings.updates:
+            return []
+        return [
+            ListPlace(broker=broker, state=self._place(broker, is_linked=broker in linked))
+            for broker in sorted({*known, *self._others})
+        ]
+
+    def _place(self, broker: str, *, is_linked: bool) -> ListPlaceState:
+        if broker in self._others:
+            return "listed" if is_linked else "left"
+        if not self._accepted.accepts(broker):
+            return "filtered"
+        return "no-address" if is_linked else "away"
 
     def _accepts(self, broker: str, uris: Sequence[str]) -> bool:
         return bool(uris) and self._accepted.accepts(broker)

@@ -11,6 +11,7 @@ Stays = Literal[
     "", "no-list", "priority", "transaction", "deliveries", "asked", "declined", "no-address", "not-needed"
 ]
 RebalancingState = Literal["running", "done", "incomplete", "replaced"]
+ListPlaceState = Literal["listed", "left", "filtered", "away", "no-address"]
 
 
 class ListVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +21,13 @@ class ListVersion(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     cause: str
     uris: list[str]
+
+
+class ListPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Another broker of the cluster: whether it is on a list, and why."""
+
+    broker: str
+    state: ListPlaceState
 
 
 class ListenerLists(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,11 +40,13 @@ class ListenerLists(msgspec.Struct, frozen=True, kw_only=True):
     rebalances: bool
     filter: str
     uris: list[str]
+    brokers: list[ListPlace]
 
 
 class HeldList(msgspec.Struct, frozen=True, kw_only=True):
-    """How many clients have one list: its version, 0 for none, and since when it was that of clients (seconds
-    since 1970); `behind` if it is not the present one. `listener` is empty for the general list."""
+    """The number of clients that have one list: its version, 0 for none, and since when it was that of
+    clients (seconds since 1970); `behind` if it is not the present one. `listener` is empty for the general
+    list."""
 
     listener: str
     version: int
@@ -48,7 +58,8 @@ class HeldList(msgspec.Struct, frozen=True, kw_only=True):
 class ListsReport(msgspec.Struct, frozen=True, kw_only=True):
     """The list that clients are sent, former ones, latest first, and what is odd about the settings; `behind`
     is the number of clients that have an older one, and `held` the lists that most clients have. `own` are
-    the addresses of this broker, the last of each list. `listeners` are those with settings of their own."""
+    the addresses of this broker, the last of each list. `brokers` are the others, on the list or not; none if
+    no list is sent. `listeners` are those with settings of their own."""
 
     version: int
     updates: bool
@@ -60,6 +71,7 @@ class ListsReport(msgspec.Struct, frozen=True, kw_only=True):
     behind: int
     held: list[HeldList]
     own: list[str]
+    brokers: list[ListPlace]
     versions: list[ListVersion]
     listeners: list[ListenerLists]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.base.states import REBALANCING, STAYS
+from broker_app.base.states import LIST_PLACE, REBALANCING, STAYS
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     json_body,
@@ -25,6 +25,11 @@ from broker_app.net.rest.openapi.schemas import (
     state_of,
     whole,
 )
+
+_PLACES: Json = {
+    **array_of(object_of({"broker": TEXT, "state": state_of(LIST_PLACE)})),
+    "description": "the other brokers, on the list or not; none if it is not sent",
+}
 
 SCHEMAS: Json = {
     "ClusterClientPage": object_of(
@@ -86,6 +91,7 @@ SCHEMAS: Json = {
                 **array_of(TEXT),
                 "description": "addresses of this broker, the last of each list",
             },
+            "brokers": _PLACES,
             "versions": array_of(
                 object_of({"version": COUNT, "since": TIME, "cause": TEXT, "uris": array_of(TEXT)})
             ),
@@ -100,6 +106,7 @@ SCHEMAS: Json = {
                             "rebalances": BOOLEAN,
                             "filter": TEXT,
                             "uris": array_of(TEXT),
+                            "brokers": _PLACES,
                         }
                     )
                 ),

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from django.http import HttpRequest
 
-from broker_app.base.states import REBALANCING, STAYS
+from broker_app.base.states import LIST_PLACE, REBALANCING, STAYS
 from broker_app.features.cluster.clients.client_reports import (
+    ListPlace,
     ListsReport,
     RebalanceReport,
     Rebalancing,
@@ -32,6 +33,12 @@ def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
     return {
         "lists": lists,
         "own": " ".join(lists.own),
+        "are_sent": lists.updates or any(one.updates for one in lists.listeners),
+        "places": _places(lists.brokers),
+        "listeners": [
+            {"one": one, "uris": " ".join(one.uris), "places": _places(one.brokers)}
+            for one in lists.listeners
+        ],
         "rebalance": rebalance,
         "would_move": sum(one.gets for one in rebalance.brokers),
         "running_planned": sum(running.planned.values()) if running is not None else 0,
@@ -57,6 +64,10 @@ def shown_clients(lists: ListsReport, rebalance: RebalanceReport) -> Shown:
             for one in lists.versions[:_SHOWN]
         ],
     }
+
+
+def _places(places: list[ListPlace]) -> list[Shown]:
+    return [{"broker": one.broker, "state": badge(LIST_PLACE[one.state])} for one in places]
 
 
 def found_clients(request: HttpRequest) -> Shown:
