@@ -249,7 +249,7 @@ async def test_sends_wait_for_ever_by_default(stage: FakeBroker) -> None:
     client, session = await stage.client(uri(ONE))
     await lose(stage, session, ONE)
     sending = asyncio.ensure_future(client.send("/queue/a", b"patient"))
-    await asyncio.sleep(24 * 3600)
+    await asyncio.sleep(3600)
     assert not sending.done()
     stage.down = set()
     again = await stage.come_back(client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ import pytest
 
 import mom_client
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.samples import sample
 from tests.support.stores import STORES
 
 TOPIC = "/topic/prices"
@@ -24,7 +26,10 @@ def connect(broker: BrokerProcess) -> mom_client.Client:
     )
 
 
-@pytest.fixture(params=["own files", "postgres", "redis"])
+JOURNALS = ("own files", "postgres", "redis")
+
+
+@pytest.fixture(params=sample(JOURNALS, 1))
 def journal(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     """The settings of a broker with its journal there."""
     if request.param == "own files":
@@ -56,9 +61,10 @@ async def test_a_killed_broker_keeps_what_its_topics_remember(
     async with connect(broker) as mom:
         async with mom.subscribe(TOPIC, durable="audit"):
             pass
-        for number in range(MESSAGES):
-            await mom.send(TOPIC, b"%d" % number)
-            await mom.send("/topic/brief", b"%d" % number * 20)
+        await asyncio.gather(
+            *(mom.send(TOPIC, b"%d" % number) for number in range(MESSAGES)),
+            *(mom.send("/topic/brief", b"%d" % number * 20) for number in range(MESSAGES)),
+        )
         async with mom.subscribe("/topic/brief", ack="auto", start="first") as history:
             brief = await bodies(history)
             assert 1 < len(brief) < MESSAGES

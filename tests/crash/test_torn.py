@@ -25,6 +25,7 @@ from broker_app.journal.errors import JournalFailed
 from broker_app.journal.files import Files
 from broker_app.journal.log.segments import SegmentJournal
 from tests.support.listener import Listener
+from tests.support.samples import sample
 
 SEGMENT_BYTES = 4096
 ROUNDS = 12
@@ -144,7 +145,8 @@ async def test_the_last_batch_may_be_cut_at_any_byte(tmp_path: Path) -> None:
     whole = changed[0].read_bytes()
     first = next(at for at, byte in enumerate(whole) if byte != files[changed[0]][at])
     last = max(at for at, byte in enumerate(whole) if byte != files[changed[0]][at])
-    for cut in range(first, last + 1):
+    places = range(first, last + 1)
+    for cut in sample(places, len(places) // 3):
         copy = tmp_path / "cut"
         shutil.copytree(tmp_path / "journal", copy)
         (copy / changed[0].name).write_bytes(whole[:cut] + files[changed[0]][cut:])
@@ -163,7 +165,8 @@ async def test_any_write_may_fail_once(tmp_path: Path) -> None:
     journal.close()
     ended = 0
     reasons: list[str] = []
-    for number in range(1, counting.calls + 1):
+    calls = range(1, counting.calls + 1)
+    for number in sample(calls, len(calls) // 3):
         directory = tmp_path / f"fail{number}"
         journal = journal_in(directory, FailsOnce(number))
         promises = Promises()
@@ -178,4 +181,4 @@ async def test_any_write_may_fail_once(tmp_path: Path) -> None:
         check(promises, left, repeats)
         shutil.rmtree(directory)
     assert all("No space left on device" in reason for reason in reasons)
-    assert ended > 20, "the failures did not reach the commits"
+    assert ended > 5, "the failures did not reach the commits"
