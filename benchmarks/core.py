@@ -35,10 +35,10 @@ class Silent(InnerReceiver):
         peer.deliveries.clear()
         peer.receipts.clear()
 
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        return b""
+    def render(self, subscription: Subscription, messages: list[Message]) -> list[bytes]:
+        return [b""]
 
-    def send(self, data: bytes) -> None: ...
+    def send(self, part: bytes) -> None: ...
 
 
 def decide(broker: Broker, *run: c.Command) -> Outcome:

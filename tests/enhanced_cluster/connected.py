@@ -95,7 +95,7 @@ async def connected(broker: MemberProcess, stomp: RawStomp) -> AsyncIterator[Con
         await begun.wait()
 
         async def is_waiting() -> bool:
-            return (await http.get("/broker")).json()["clients"]["rest"] > 0
+            return bool((await http.get("/broker")).json()["clients"]["rest"])
 
         await becomes(is_waiting, True)
         yield Connected(stomp, json_client, poll, events)

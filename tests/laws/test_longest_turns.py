@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,7 @@ async def test_nothing_that_a_remote_broker_sends_is_worked_on_for_long(nodes: N
             node.kill()
 
 
-def node_of(nodes: Nodes, plane: str, kind: str, **settings: object) -> NodeProcess:
+def node_of(nodes: Nodes, plane: str, kind: str, **settings: Any) -> NodeProcess:
     """A node with the ordinary user, named by what is tried."""
     name = "".join(sign if sign.isalnum() else "-" for sign in f"{plane}-{kind}")
     node = nodes.node(name, **settings)

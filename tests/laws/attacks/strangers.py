@@ -79,8 +79,17 @@ async def hostile_receiver(kind: str, *, when_asked: bool = False) -> AsyncItera
 
 def callback_to(url: str) -> Callback:
     """A callback of the ordinary user."""
-    quick = {"timeout_s": 5.0, "retry_s": 0.01, "max_retry_s": 0.01, "max_in_flight": 10}
-    return Callback("hook", url, owner=USER, queue="a", secret=new_secret(), **quick)
+    return Callback(
+        "hook",
+        url,
+        owner=USER,
+        queue="a",
+        secret=new_secret(),
+        timeout_s=5.0,
+        retry_s=0.01,
+        max_retry_s=0.01,
+        max_in_flight=10,
+    )
 
 
 async def pushes(node: NodeProcess, sizes: list[int], least: int) -> str:
