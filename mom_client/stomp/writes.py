@@ -9,7 +9,7 @@ ALONE: Final = 64 * 1024
 
 
 def in_writes(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """What to write of `parts`, in their order."""
+    """Yield what to write of `parts`, in their order."""
     short: list[bytes] = []
     for part in parts:
         if len(part) <= ALONE:

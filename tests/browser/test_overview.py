@@ -25,9 +25,12 @@ def forwarding(broker: BrokerProcess) -> Iterator[None]:
     broker.request("PUT", f"/api/v1/bridges/{BRIDGE}", json_body={"hostname": broker.host, "port": 1})
     fill(broker, "storeAndForward:west/queue/orders", 1)
     fill(broker, f"storeAndForward:{BRIDGE}/queue/orders", MANY)
+    at_once = {"condition": "bridge-stalled", "threshold": 1, "for_s": 0}
+    broker.request("PUT", "/api/v1/alerts/rules/stalled", json_body=at_once, if_none_match="*")
     status = f"/api/v1/bridges/{BRIDGE}/status"
     poll(lambda: broker.request("GET", status).json()["health"] == "failing")
     yield
+    broker.request("DELETE", "/api/v1/alerts/rules/stalled", if_match="*")
     for name in ("west", BRIDGE):
         broker.request("DELETE", f"/api/v1/bridges/{name}", if_match="*")
 

@@ -15,7 +15,6 @@ from django.views.decorators.http import require_GET
 
 from broker_app.web import actions
 from broker_app.web.auth.backends import PASSWORD, slowed
-from broker_app.web.console.base.frame import environment
 from broker_app.web.console.welcome import is_first_run
 from broker_app.web.snapshot import running_config
 
@@ -37,8 +36,7 @@ class Enter(LoginView):
     redirect_authenticated_user = True
 
     def get_context_data(self, **context: Any) -> dict[str, object]:
-        """With the environment, and the OpenID Connect provider if there is one."""
-        context["environment"], context["environment_colour"] = environment()
+        """With the OpenID Connect provider, if there is one."""
         name = running_config().oidc_name if settings.MOM.oidc_issuer else None
         return super().get_context_data(oidc_name=name, **context)
 

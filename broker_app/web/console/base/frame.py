@@ -122,10 +122,10 @@ def frame(request: HttpRequest) -> dict[str, object]:
         everything = sees_all(request)
         known["sees_all"], known["may_change"] = everything, not is_monitor(user)
         known["changes_refused"] = CHANGES_REFUSED
-        known["environment"], known["environment_colour"] = environment()
         known["navigation"] = navigation = _navigation(request.path, everything)
         bar = [reverse(name) for name in TAB_BAR]
         known["tab_bar"] = [line for _, lines in navigation for line in lines if line.address in bar]
+        known["environment"], known["environment_colour"] = _environment()
         known["saved_views"] = views_of(user.get_username())[:MAX_VIEWS]
         known["jobs_address"] = _address_of("console:jobs", everything)
         known["alerts_address"] = _address_of("console:alerts", everything)
@@ -141,10 +141,10 @@ def icon_of(url_name: str) -> str:
 
 def in_production() -> bool:
     """Return whether the environment is production, in which removing asks for the name."""
-    return environment()[0].casefold() == "production"
+    return _environment()[0].casefold() == "production"
 
 
-def environment() -> tuple[str, str]:
+def _environment() -> tuple[str, str]:
     """The environment of the broker, and its colour."""
     spec = Broker.objects.filter(name=settings.MOM.name).values_list("environment", "colour").first()
     return spec or ("", "")
