@@ -118,7 +118,11 @@ class OwnersProbe:
             asked_at = time.monotonic()
             content = await asyncio.to_thread(self._registry.read)
             self._note(content, asked_at, time.monotonic())
-            for journal in {seen.note.journal for seen in content.journals if seen.note.state != "drained"}:
+            journals = {seen.note.journal for seen in content.journals if seen.note.state != "drained"}
+            # Each has connections, of which a store has a limited number.
+            for former in self._stores.keys() - journals:
+                self._stores.pop(former).release()
+            for journal in journals:
                 asked_at = time.monotonic()
                 lease = await asyncio.to_thread(self._lease, journal)
                 if lease is not None and lease.left_s > 0:
