@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 from broker_app.base import deadline
 from broker_app.base.refused import Refused
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.requests import LineCutter
+from broker_app.net.http.requests import LineCutter, elements
 from broker_app.net.json import operations
 from broker_app.net.json.splitter import ObjectSplitter
 from broker_app.net.rest.messages import bulk_rows, cloudevents
@@ -99,10 +99,16 @@ async def lines() -> Feed:
 
 operation = whole(operations.parse)
 ndjson = whole(partial(MessageLines(RestLimits()).read, "/queue/a"))
-events = whole(partial(cloudevents.items_of, most=RestLimits().max_batch_items))
 declarations = whole(lambda data: cnf.parse(data.decode()))
 failover = whole(lambda data: failover_uri.parse(data.decode()))
 rows = whole(lambda data: bulk_rows.parsed(len(data).to_bytes(4, "little") + data, RestLimits()))
+
+
+@whole
+def events(data: bytes) -> None:
+    for event in elements(data, RestLimits().max_batch_items):
+        with suppress(Refused):
+            cloudevents.item_of(bytes(event))
 
 
 @whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -21,6 +21,7 @@ from broker_app.net.http.refusals import body_of, invalid, too_large
 from broker_app.net.http.replies import JSON, NDJSON, Reply, encode
 from broker_app.net.http.requests import Departed, Idempotency, Request, boolean, decode, elements
 from broker_app.net.rest.messages import cloudevents
+from broker_app.net.rest.messages.cloudevents import item_of
 from broker_app.net.rest.messages.envelopes import Envelopes, Item
 from broker_app.net.rest.messages.publish import COMMAND_BYTES, Publisher
 from broker_app.rules.event import SEND
@@ -69,10 +70,10 @@ class BatchPublisher:
                 raise Refused("unsupported-type", "an atomic batch must be complete: send application/json")
             return await self._stream(request, destination)
         body = await request.body(self._limits.max_batch_bytes)
-        read = cloudevents.items_of if request.media_type == cloudevents.BATCH else _items
-        items = await in_thread_if_large(len(body), partial(read, body, self._limits.max_batch_items))
+        cut, read = (elements, item_of) if request.media_type == cloudevents.BATCH else (_items, _item)
+        items = await in_thread_if_large(len(body), partial(cut, body, self._limits.max_batch_items))
         outcomes = [
-            await self._outcome(destination, item, request.idempotency, number)
+            await self._outcome(destination, item, read, request.idempotency, number)
             async for number, item in in_turns(enumerate(items))
         ]
         request.access.recheck(request.client, SEND, destination)
@@ -168,7 +169,9 @@ class BatchPublisher:
         try:
             async for lines in request.lines(self._limits.max_batch_bytes):
                 outcomes = [
-                    await self._outcome(destination, line) async for line in in_turns(lines) if line.strip()
+                    await self._outcome(destination, line, _item)
+                    async for line in in_turns(lines)
+                    if line.strip()
                 ]
                 room = self._limits.max_stream_items - count
                 if len(outcomes) > room:
@@ -212,17 +215,16 @@ class BatchPublisher:
     async def _outcome(
         self,
         destination: Destination,
-        item: Item | Refused | bytes | msgspec.Raw,
+        item: Item | bytes | msgspec.Raw,
+        read: Callable[[bytes], Item],
         idempotency: Idempotency | None = None,
         number: int = 0,
     ) -> _Outcome:
-        """Envelope and body of an item, or why there are none."""
-        if isinstance(item, Refused):
-            return item
+        """Envelope and body of an item, or why there are none. `read` reads one that came as it is."""
         try:
             if not isinstance(item, Item):
                 line = bytes(item)
-                item = await in_thread_if_large(len(line), partial(decode, line, Item))
+                item = await in_thread_if_large(len(line), partial(read, line))
             if idempotency is not None and item.dedup_id is None:
                 item.dedup_id = idempotency.dedup_id(number)
             envelope = self._envelopes.of_item(destination.address, item)
@@ -245,6 +247,11 @@ def _check_headers(request: Request) -> None:
         if name.startswith(b"mom-"):
             shown = name.decode("latin-1")
             raise invalid(f"header/{shown}", "in a batch, set this in the fields of its items")
+
+
+def _item(line: bytes) -> Item:
+    """An item, as JSON. Raises Refused."""
+    return decode(line, Item)
 
 
 def _items(body: bytes, most: int) -> Sequence[Item | msgspec.Raw]:

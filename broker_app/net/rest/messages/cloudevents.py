@@ -11,11 +11,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from broker_app.base.refused import Refused
 from broker_app.config import MAX_HEADERS
 from broker_app.net.http.refusals import invalid, too_large
 from broker_app.net.http.replies import Header
-from broker_app.net.http.requests import elements
 from broker_app.net.rest.messages.envelopes import Item
 
 STRUCTURED, BATCH = b"application/cloudevents+json", b"application/cloudevents-batch+json"
@@ -37,7 +35,7 @@ def headers_and_body(headers: Sequence[Header], event: bytes) -> tuple[list[Head
     return [*kept, (b"content-type", content_type), *event_headers], item.content()
 
 
-def item_of(event: bytes | msgspec.Raw) -> Item:
+def item_of(event: bytes) -> Item:
     """One event as an item of a batch. Raises Refused."""
     try:
         members = _EVENT.decode(event)
@@ -65,18 +63,6 @@ def item_of(event: bytes | msgspec.Raw) -> Item:
         content_type=content_type,
         headers={f"ce-{name}": value for name, value in attributes.items()},
     )
-
-
-def items_of(body: bytes, most: int) -> list[Item | Refused]:
-    """The events of a batch, each as an item, or why it is none. Raises Refused."""
-    events = elements(body, most)
-    found: list[Item | Refused] = []
-    for event in events:
-        try:
-            found.append(item_of(event))
-        except Refused as refusal:
-            found.append(refusal)
-    return found
 
 
 def _attribute(name: str, value: msgspec.Raw) -> str:
