@@ -270,7 +270,7 @@ def test_many_messages_expire_in_several_turns(mixed: bool, monkeypatch: pytest.
 
 
 def lefts(stage: Stage, left: Callable[[], int]) -> list[int]:
-    """What is left after each turn of the next two seconds that something is done in."""
+    """Return what is left after each turn in which something is done, for two seconds."""
     found = [left()]
     slow = each_look(0.4 * TURN_S)
     ends_us = stage.now_us + 2_000_000

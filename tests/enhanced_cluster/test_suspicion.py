@@ -37,7 +37,7 @@ async def suspected_by(name: str, broker: MemberProcess) -> list[str]:
 
 
 async def last_event_of(name: str, broker: MemberProcess) -> str:
-    """What a member has noted last about the suspicion against another one."""
+    """Return the last event that a member has about its suspicion of another one; empty without one."""
     async with broker.rest() as http:
         items = (await http.get("/events", params={"kind": "cluster"})).json()["items"]
     noted = [one["event"] for one in items if one["name"] == name and "suspect" in one["event"]]

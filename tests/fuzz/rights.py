@@ -1,4 +1,4 @@
-"""What the four users of the fuzzers may, and what none of them may ever see."""
+"""Rights of the four users of the fuzzers, and what none of them may see."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KNOWN = ("open.", "dora.", "secret.", "adm.", "ledger.", "t-", "DLQ", "$seed")
 
 
 def may_get(user: str) -> Callable[[str], bool]:
-    """Whether a destination may ever be delivered to a user."""
+    """Return a function that is true for the destinations whose messages a user may get."""
 
     def may(destination: str) -> bool:
         name = destination.split("/", 2)[-1]

@@ -41,5 +41,5 @@ def test_make_soak_runs_every_test_that_does_more_there() -> None:
 
 
 def _does_more(module: str) -> bool:
-    """Whether `make soak` has to name a module: that with properties is run by their mark."""
+    """Return whether `make soak` has to name a module: one with properties is run by their mark."""
     return bool(_SAMPLE.search(module)) or bool(_MORE.search(module) and "@given" not in module)

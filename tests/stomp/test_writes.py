@@ -1,4 +1,4 @@
-"""What is written together, and what alone."""
+"""Parts that are written together, and parts that are written alone."""
 
 from __future__ import annotations
 

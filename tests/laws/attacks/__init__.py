@@ -1,1 +1,1 @@
-"""What ordinary users, and servers of strangers, may send to a broker: 1 MiB of each input, by plane."""
+"""Inputs of 1 MiB that ordinary users, and servers of strangers, may send to a broker, by plane."""

@@ -1,4 +1,4 @@
-"""What clients of the data plane send."""
+"""Inputs from clients of the data plane."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def over_deliveries(command: bytes) -> Attack:
 
 
 def in_frames(frames: bytes) -> Attack:
-    """What no library sends, as the frames of a WebSocket of STOMP."""
+    """Send frames of a WebSocket of STOMP that no library makes."""
 
     async def attack(node: Broker) -> str:
         reader, writer = await asyncio.open_connection(node.host, node.port)

@@ -1,5 +1,5 @@
-"""What Django gets: forms of the console, and resources, from the ordinary user where one may and from the
-administrator elsewhere."""
+"""Inputs that Django gets: forms of the console, and resources, from the ordinary user where one may and from
+the administrator elsewhere."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from functools import partial
 
 import httpx
 import websockets
+from websockets.typing import Subprotocol
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.node_process import NodeProcess
@@ -18,6 +19,7 @@ MIB = 1024 * 1024
 #: the ordinary user
 USER, PASSWORD = "ann", "pw-of-ann-9"
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:ann\npasscode:pw-of-ann-9\n\n\0"
+STOMP, JSON = Subprotocol("v12.stomp"), Subprotocol("mom.v1.json")
 LAST = b"SEND\ndestination:/queue/last\nreceipt:last\n\n\0"
 
 Broker = NodeProcess | BrokerProcess
@@ -76,7 +78,7 @@ def over_web_socket(each: Callable[[int], bytes]) -> Attack:
 
     async def attack(node: Broker) -> str:
         url = f"ws://{node.host}:{node.port}/ws"
-        async with websockets.connect(url, subprotocols=["v12.stomp"], max_size=None) as link:  # type: ignore[list-item]
+        async with websockets.connect(url, subprotocols=[STOMP], max_size=None) as link:
             await link.send(CONNECT)
             await link.recv()
             await link.send(filled(each) + LAST)
@@ -91,12 +93,12 @@ def over_web_socket(each: Callable[[int], bytes]) -> Attack:
 
 
 def in_json(each: Callable[[int], dict[str, object]]) -> Attack:
-    """Operations in messages of 64 KiB."""
+    """Operations in one message of a WebSocket."""
 
     async def attack(node: Broker) -> str:
         url = f"ws://{node.host}:{node.port}/ws"
         data = filled(lambda number: json.dumps(each(number)).encode())
-        async with websockets.connect(url, subprotocols=["mom.v1.json"], max_size=None) as link:  # type: ignore[list-item]
+        async with websockets.connect(url, subprotocols=[JSON], max_size=None) as link:
             await link.send(json.dumps({"op": "login", "login": USER, "passcode": PASSWORD}))
             await link.recv()
             try:

@@ -1,5 +1,5 @@
-"""What servers of strangers send to the broker: receivers of webhooks answer, and brokers at the other end of
-bridges."""
+"""Inputs from servers of strangers: the answers of receivers of webhooks, and frames of brokers at the other
+end of bridges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the broker writes about a trouble is shown in the language of the page."""
+"""Causes that the broker reports are shown in the language of the page."""
 
 from __future__ import annotations
 
