@@ -74,7 +74,11 @@ class Watch:
         if reply.status_code != 200:
             self.broken.append(f"the administrator is not served: {reply.status_code} {reply.text[:2000]}")
             return
-        node: dict[str, Any] = reply.json()["node"]
+        found: dict[str, Any] = reply.json()
+        if "node" not in found:
+            self.broken.append(f"/stats has no node: {reply.headers} {reply.text[:4000]}")
+            return
+        node: dict[str, Any] = found["node"]
         self._memory_bytes = self._memory_bytes or node["memory_bytes"]
         self.grown_bytes = max(self.grown_bytes, node["memory_bytes"] - self._memory_bytes)
         self.blocked_s = max(self.blocked_s, node["loop_blocked_1m_s"])
