@@ -73,12 +73,13 @@ def _plain(queue: str) -> str:
 @dataclass(frozen=True)
 class Route:
     """Where clients connect: producers to one server, consumers to others by turns. `prepare` makes a queue
-    of this name ready, and returns its address."""
+    of this name ready, and returns its address. `further` options go behind those of the case."""
 
     name: str
     producers: Server
     consumers: tuple[Server, ...]
     prepare: Callable[[str], str] = _plain
+    further: tuple[str, ...] = ()
 
     def options(self) -> list[str]:
         """mombench's options for addresses, login and the processes that are measured."""
@@ -111,16 +112,23 @@ class Promise:
 
 @dataclass(frozen=True)
 class Case:
-    """The same work on several routes, the promise is about the first."""
+    """The same work on several routes, the promise is about the first. What it is compared with are the
+    others, but for the `explaining` ones, which are measured and shown."""
 
     name: str
     title: str
-    routes: tuple[Route, ...]
+    compared: tuple[Route, ...]
     options: tuple[str, ...]
     promise: Promise
+    explaining: tuple[Route, ...] = ()
     #: the mode of mombench
     mode: str = "pair"
     topic: bool = False
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """All that are measured."""
+        return (*self.compared, *self.explaining)
 
 
 class Cases:
@@ -156,7 +164,8 @@ class Cases:
             )
 
     def preference(self) -> Iterator[Case]:
-        """Consumers at two brokers that prefer local ones, and as many at one broker without a cluster."""
+        """Consumers at two brokers that prefer local ones, and as many at one broker without a cluster; and,
+        since only one of them is local, that one alone without a cluster."""
         b1, b2, _ = self._linked
 
         def prefer_local(queue: str) -> str:
@@ -174,6 +183,7 @@ class Cases:
                     ),
                     (*_pairs(1, 2), "--size", str(size), "--window", str(window), *_CONFIRMED),
                     Promise(least_ratio=0.95),
+                    (Route("no cluster, one consumer", self._plain, (self._plain,), further=("-c", "1")),),
                 )
 
     def fan_out(self) -> Iterator[Case]:
@@ -279,7 +289,15 @@ class Runs:
         destination = f"/topic/{name}" if case.topic else route.prepare(name)
         before = _sent(route)
         options = [*route.options(), "--mode", case.mode, "--dest", destination, *case.options]
-        options += ["--settle", _SETTLING_S, "--warmup", "1", "--duration", str(self._seconds)]
+        options += [
+            *route.further,
+            "--settle",
+            _SETTLING_S,
+            "--warmup",
+            "1",
+            "--duration",
+            str(self._seconds),
+        ]
         try:
             raw = self._generator.run(options, 120 + 4 * self._seconds)
         except GeneratorFailed as failure:
@@ -307,11 +325,12 @@ def reached(case: Case, done: Sequence[Measurement]) -> tuple[float, str, bool]:
     words, and whether that keeps the promise."""
     measure: MeasureName = "rate" if case.promise.least_ratio else "latency_p50"
     rounds: dict[int, dict[str, float]] = {}
+    compared = {route.name for route in case.compared}
     for run in done:
-        if run.workload == case.name and measure in run.figures:
+        if run.workload == case.name and run.server in compared and measure in run.figures:
             rounds.setdefault(run.round, {})[run.server] = run.figures[measure]
-    first = case.routes[0].name
-    complete = [figures for figures in rounds.values() if len(figures) == len(case.routes)]
+    first = case.compared[0].name
+    complete = [figures for figures in rounds.values() if len(figures) == len(compared)]
     clean = not any(run.faults for run in done if run.workload == case.name and run.server == first)
     if not complete:
         return 0.0, "—", False

@@ -1,5 +1,6 @@
 """The promises for clusters, judged from figures."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.cluster import Broker, Case, Promise, Route, reached, table
@@ -49,6 +50,15 @@ def test_a_round_that_one_route_lacks_is_left_out() -> None:
 def test_the_latency_added_is_the_difference_of_medians() -> None:
     done = [run(LATENCY, "across", 1, latency_p50=2.5), run(LATENCY, "local", 1, latency_p50=1.0)]
     assert reached(LATENCY, done) == (1.5, "+1.50 ms", True)
+
+
+def test_a_route_that_explains_is_shown_and_not_compared() -> None:
+    alone = Route("one consumer", BROKER, (BROKER,), further=("-c", "1"))
+    case = replace(RATE, explaining=(alone,))
+    rates = [("across", 60), ("local", 100), ("one consumer", 1_000)]
+    done = [run(case, name, 1, rate=rate) for name, rate in rates]
+    assert reached(case, done)[0] == 0.6
+    assert "| W1 | one consumer | 1,000 |" in table([case], done)
 
 
 def test_the_first_route_is_compared_with_the_better_of_the_others() -> None:
