@@ -188,18 +188,19 @@ class Cases:
 
     def fan_out(self) -> Iterator[Case]:
         """Subscribers spread over three brokers, and as many at one."""
-        yield Case(
-            "fan-out",
-            f"1→{_SUBSCRIBERS}, at most 30 in flight, 100 B",
-            (
-                Route("three brokers", self._linked[0], tuple(self._linked)),
-                Route("no cluster", self._plain, (self._plain,)),
-            ),
-            ("-p", "1", "-c", str(_SUBSCRIBERS), "--size", "100", "--max-lag", "30", "--persistent", "0"),
-            Promise(least_ratio=1),
-            mode="fanout",
-            topic=True,
-        )
+        for lag in (30, 300):  # the more are in flight, the more each turn of a broker has for a subscriber
+            yield Case(
+                f"fan-out-{lag}",
+                f"1→{_SUBSCRIBERS}, at most {lag} in flight, 100 B",
+                (
+                    Route("three brokers", self._linked[0], tuple(self._linked)),
+                    Route("no cluster", self._plain, (self._plain,)),
+                ),
+                (*_pairs(1, _SUBSCRIBERS), "--size", "100", "--max-lag", f"{lag}", "--persistent", "0"),
+                Promise(least_ratio=1),
+                mode="fanout",
+                topic=True,
+            )
 
     def alone(self) -> Iterator[Case]:
         """A broker whose cluster has no other one yet, and one without a cluster."""
