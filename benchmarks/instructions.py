@@ -40,20 +40,14 @@ Counts = dict[str, tuple[float, float]]
 
 
 class Case(NamedTuple):
-    """A client that publishes so many `messages`, `window` at a time; over STOMP it also consumes them. With
-    window 0 each is one POST."""
+    """So many `messages`, `window` at a time, which `work` publishes and receives over `connections`."""
 
     title: str
+    work: Callable[[Mom, Case], Callable[[int], None]]
     window: int
     size: int
     messages: int
-
-
-CASES = (
-    Case("W1 TCP 1/1, window 1, 1 KiB", 1, 1024, 60),
-    Case("W1 TCP 1/1, window 256, 100 B", 256, 100, 4 * 256),
-    Case("W5 REST publish, 1 connection", 0, 100, 60),
-)
+    connections: int = 1
 
 
 class Stomp:
@@ -101,9 +95,28 @@ def consuming(server: Mom, case: Case) -> Callable[[int], None]:
     return run
 
 
+def fanning_out(server: Mom, case: Case) -> Callable[[int], None]:
+    """A function that publishes messages to a topic one after the other, each once all subscribers have the
+    one before."""
+    producer, topic = Stomp(server), "/topic/instructions"
+    subscribers = [Stomp(server) for _ in range(case.connections)]
+    for one in subscribers:
+        one.send(f"SUBSCRIBE\nid:1\ndestination:{topic}\nack:auto\nreceipt:s\n\n\0".encode())
+        one.take(1)
+    send = f"SEND\ndestination:{topic}\ncontent-length:{case.size}\n\n{'x' * case.size}\0".encode()
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            producer.send(send)
+            for one in subscribers:
+                one.take(1)
+
+    return run
+
+
 def posting(server: Mom, case: Case) -> Callable[[int], None]:
-    """A function that publishes so many messages by POST, one after the other."""
-    connection = socket.create_connection((HOST, server.ports[0]))
+    """A function that publishes so many messages by POST, one over each connection at a time."""
+    connections = [socket.create_connection((HOST, server.ports[0])) for _ in range(case.connections)]
     login = base64.b64encode(f"admin:{server.password}".encode()).decode()
     request = (
         f"POST /api/v1/queues/instructions/messages HTTP/1.1\r\nHost: {HOST}\r\n"
@@ -112,13 +125,24 @@ def posting(server: Mom, case: Case) -> Callable[[int], None]:
     ).encode()
 
     def run(count: int) -> None:
-        for _ in range(count):
-            connection.sendall(request)
-            reply = b""
-            while not _is_whole(reply):
-                reply += connection.recv(_READ_BYTES)
+        for _ in range(count // len(connections)):
+            for connection in connections:
+                connection.sendall(request)
+            for connection in connections:
+                reply = b""
+                while not _is_whole(reply):
+                    reply += connection.recv(_READ_BYTES)
 
     return run
+
+
+CASES = (
+    Case("W1 TCP 1/1, window 1, 1 KiB", consuming, 1, 1024, 60),
+    Case("W1 TCP 1/1, window 256, 100 B", consuming, 256, 100, 4 * 256),
+    Case("W4 1→200, one in flight", fanning_out, 1, 100, 20, connections=200),
+    Case("W5 REST publish, 1 connection", posting, 1, 100, 60),
+    Case("W5 REST publish, 32 connections", posting, 1, 100, 4 * 32, connections=32),
+)
 
 
 def _is_whole(reply: bytes) -> bool:
@@ -169,7 +193,7 @@ def _counts(server: Mom, work: Callable[[], None]) -> Counts:
 def measure(server: Mom, case: Case) -> Counts:
     """Instructions and calls for a message, by function; 0 for what has no part in it. Of several runs it is
     that with the fewest instructions: in it, most frames that came together were taken in one turn."""
-    run = (consuming if case.window else posting)(server, case)
+    run = case.work(server, case)
     run(case.messages)
     idle = _counts(server, lambda: time.sleep(_IDLE_S))
     runs = []

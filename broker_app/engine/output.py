@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import internal
 from broker_app.core.commands import Command, Disconnect
-from broker_app.core.model import Delivery, Fanout, Peer
+from broker_app.core.model import Delivery, Fanout, Peer, Subscription
 from broker_app.core.outcome import Outcome
 from broker_app.engine.interceptors import DeliveryInterceptor
 
-#: clients that are sent to between two looks at the clock
-_CLIENTS = 4
+#: clients that are sent to between two looks at the clock, and those that are sent the same few bytes
+_CLIENTS, _OF_FEW_BYTES = 4, 16
+_FEW_BYTES = 16 * 1024
 
 
 class Output:
@@ -116,14 +117,28 @@ class Output:
             for subscription in fanout.members:
                 self._disconnect(subscription.peer, error)
             return
-        for at, subscription in enumerate(fanout.members):
-            if at % _CLIENTS == 0 or len(parts) > 1:  # large bodies are among them
+        members = fanout.members
+        if len(parts) > 1:  # large bodies are among them
+            for subscription in members:
                 yield
-            try:
-                for part in parts:
+                self._send_parts(parts, subscription)
+            return
+        part = parts[0]
+        many = _OF_FEW_BYTES if len(part) <= _FEW_BYTES else _CLIENTS
+        for at in range(0, len(members), many):
+            yield
+            for subscription in members[at : at + many]:
+                try:
                     subscription.peer.receiver.send(part)
-            except Exception as error:
-                self._disconnect(subscription.peer, error)
+                except Exception as error:
+                    self._disconnect(subscription.peer, error)
+
+    def _send_parts(self, parts: list[bytes], subscription: Subscription) -> None:
+        try:
+            for part in parts:
+                subscription.peer.receiver.send(part)
+        except Exception as error:
+            self._disconnect(subscription.peer, error)
 
     def _disconnect(self, peer: Peer, error: Exception) -> None:
         """A client could not be sent its data: close it, so that it connects again and gets the rest."""
