@@ -51,16 +51,20 @@ class Network:
             self.links[name, broker].append(encoded)
 
         record = ChangeRecord(self.saved[name])
-        keeper = Keeper(name, record, self.keeper_address, is_here=name == self.keeper)
-        broker = Propagation(name, record, keeper, send, save, self.work[name].append, **self._facts)
+        is_here = name == self.keeper
+        keeper = Keeper(name, record, self.keeper_address, is_here=is_here, **self._facts)
+        broker = Propagation(name, record, keeper, send, save, self.work[name].append)
         self.brokers[name] = broker
         return broker
+
+    def _address(self, name: str) -> str:
+        return self.keeper_address if name == self.keeper else f"{name}host:7676"
 
     def connect(self, one: str, other: str) -> None:
         if (one, other) not in self.links:
             self.links[one, other], self.links[other, one] = deque(), deque()
-            self.brokers[one].connected(other)
-            self.brokers[other].connected(one)
+            self.brokers[one].connected(other, self._address(other))
+            self.brokers[other].connected(one, self._address(one))
 
     def connect_all(self) -> None:
         for one in self.brokers:
@@ -85,10 +89,11 @@ class Network:
         self.cut_off(name)
         self.start(name)
 
-    def step(self) -> bool:
-        """One message or one piece of work, drawn. False if there is none."""
+    def step(self, held: tuple[str, str] | None = None) -> bool:
+        """One message or one piece of work, drawn; none from a sender to a receiver that are `held`. False if
+        there is none."""
         ways: list[tuple[str, deque[Any]]] = [
-            *((receiver, queue) for (_, receiver), queue in self.links.items() if queue),
+            *((way[1], queue) for way, queue in self.links.items() if queue and way != held),
         ]
         choices = [*((None, queue) for queue in self.work.values() if queue), *ways]
         if not choices:
@@ -102,9 +107,18 @@ class Network:
             self.brokers[receiver].receive(sender, _MESSAGES.decode(taken))
         return True
 
-    def settle(self) -> None:
-        while self.step():
+    def settle(self, held: tuple[str, str] | None = None) -> None:
+        while self.step(held):
             pass
+
+    def work_off(self, name: str) -> None:
+        """Do the work of a broker, with no message under way."""
+        while self.work[name]:
+            self.work[name].popleft()()
+
+    def heard(self, sender: str, receiver: str) -> list[RecordMessage]:
+        """The messages that are under way between two brokers."""
+        return [_MESSAGES.decode(one) for one in self.links[sender, receiver]]
 
     def change(self, broker: str, name: str, value: dict[str, Any] | None) -> list[Refused | None]:
         """Change a destination; the answer is in the list once there is one."""

@@ -3,10 +3,17 @@
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from broker_app.features.cluster.record import change_record
-from broker_app.features.cluster.record.change_record import DESTINATION, ChangeRecord, Entry, Version
+from broker_app.features.cluster.record.change_record import (
+    DESTINATION,
+    Change,
+    ChangeRecord,
+    Entry,
+    Version,
+)
 from broker_app.features.cluster.record.record_file import RecordFile, UnreadableRecord
 from broker_app.features.cluster.record.record_messages import MOST_BYTES, in_parts
 
@@ -69,9 +76,13 @@ class TestMerging:
         strange = [
             Entry("other", "a", Version(1, "b"), {}),
             entry(0),
-            entry(1 << 60),
+            entry(1 << 63),
             entry(1, "x" * 1001),
+            entry(1, broker="x" * 101),
             Entry(DESTINATION, "a", Version(1, "b"), {"text": "x" * 40_000}),
+            Entry(DESTINATION, "a", Version(1, "b"), {str(number): 1 for number in range(201)}),
+            Entry(DESTINATION, "a", Version(1, "b"), {"list": []}),
+            Entry(DESTINATION, "a", Version(1, "b"), {"what no file can have": msgspec.msgpack.Ext(5, b"")}),
         ]
         assert record.merge(strange) == []
 
@@ -79,6 +90,22 @@ class TestMerging:
         monkeypatch.setattr(change_record, "MOST", 2)
         record = ChangeRecord([entry(1, "/queue/a"), entry(1, "/queue/b")])
         assert record.merge([entry(2, "/queue/c"), entry(2, "/queue/a")]) == [entry(2, "/queue/a")]
+
+    def test_a_record_has_bounded_bytes_and_deletions_make_room(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def large(number: int, name: str, length: int = 10_000) -> Entry:
+            return Entry(DESTINATION, name, Version(number, "b1"), {"dead_letters": "x" * length})
+
+        monkeypatch.setattr(change_record, "MOST_BYTES", 25_000)
+        record = ChangeRecord([large(1, "/queue/a"), large(2, "/queue/b"), large(3, "/queue/c")])
+        assert len(record) == 2
+        assert record.merge([large(4, "/queue/a", 11_000)]), "there is room for that"
+        assert not record.merge([large(5, "/queue/a", 20_000)])
+        assert record.refusal([Change(DESTINATION, "/queue/c", {"dead_letters": "x" * 10_000})]) is not None
+        assert record.refusal([Change(DESTINATION, "/queue/a", {"dead_letters": "x"})]) is None
+        assert record.merge([entry(6, "/queue/b", value=None)])
+        assert record.merge([large(7, "/queue/c")])
 
     def test_brokers_forget_the_same_deleted_entries(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(change_record, "MOST_DELETED", 3)

@@ -6,8 +6,26 @@ from random import Random
 
 import pytest
 
-from broker_app.features.cluster.record.change_record import DESTINATION, Change, Entry, Version
+from broker_app.base.refused import Refused
+from broker_app.features.cluster.record import change_record, propagation
+from broker_app.features.cluster.record.change_record import (
+    DESTINATION,
+    KEEPER,
+    MOST_AHEAD,
+    MOST_NUMBER,
+    Change,
+    ChangeRecord,
+    Entry,
+    Version,
+)
 from broker_app.features.cluster.record.keeper import KeeperResult
+from broker_app.features.cluster.record.record_messages import (
+    Buckets,
+    Entries,
+    Propose,
+    Proposed,
+    Summary,
+)
 from tests.cluster.record_brokers import Network
 
 A, B = "/queue/a", "/queue/b"
@@ -247,7 +265,7 @@ class TestChangeOfKeeper:
         return results[0] if results else None
 
     def test_the_new_keeper_goes_on_with_higher_versions(self) -> None:
-        network = together(keeper="b1", may_change_keeper=True)
+        network = together(keeper="b1", may_change=True)
         network.change("b1", A, {})
         network.settle()
         assert self.changed(network, "b1", "b2") == KeeperResult.OK
@@ -264,7 +282,7 @@ class TestChangeOfKeeper:
         assert network.values("b3") == {B: {}}
 
     def test_the_choice_survives_restarts_of_all(self) -> None:
-        network = together(keeper="b1", may_change_keeper=True)
+        network = together(keeper="b1", may_change=True)
         self.changed(network, "b1", "b2")
         for name in network.brokers:
             network.crash(name)
@@ -274,9 +292,9 @@ class TestChangeOfKeeper:
         assert network.brokers["b1"].keeper == "b3host:7676", "unless the configuration names another one"
 
     def test_its_results_say_why_it_is_unchanged(self) -> None:
-        assert self.changed(together(may_change_keeper=True), "b1", "b2") == KeeperResult.BAD_REQUEST
+        assert self.changed(together(may_change=True), "b1", "b2") == KeeperResult.BAD_REQUEST
         assert self.changed(together(keeper="b1"), "b1", "b2") == KeeperResult.NOT_ALLOWED
-        network = together(keeper="b1", may_change_keeper=True)
+        network = together(keeper="b1", may_change=True)
         assert self.changed(network, "b1", "") == KeeperResult.BAD_REQUEST
         assert self.changed(network, "b2", "b3") == KeeperResult.NOT_ALLOWED
         assert self.changed(network, "b1", "b9") == KeeperResult.UNAVAILABLE
@@ -284,19 +302,19 @@ class TestChangeOfKeeper:
         assert {broker.keeper for broker in network.brokers.values()} == {"b1"}
 
     def test_a_broker_that_lacks_entries_does_not_become_the_keeper(self) -> None:
-        network = together(keeper="b1", may_change_keeper=True)
+        network = together(keeper="b1", may_change=True)
         network.brokers["b2"].record.merge([Entry(DESTINATION, A, Version(9, "b9"), {})])
         assert self.changed(network, "b1", "b2") == KeeperResult.PRECONDITION_FAILED
         assert network.brokers["b1"].is_keeper
         network.change("b1", B, {})
-        for broker in network.brokers.values():
-            broker.compare()
+        network.cut_off("b1")
+        network.connect_all()
         network.settle()
         assert self.changed(network, "b1", "b2") == KeeperResult.OK
         assert set(network.values("b3")) == {A, B}
 
     def test_a_new_keeper_that_leaves_at_once_is_unknown_or_unavailable(self) -> None:
-        network = together(keeper="b1", may_change_keeper=True)
+        network = together(keeper="b1", may_change=True)
         results: list[KeeperResult] = []
         network.brokers["b1"].change_keeper("b2", results.append)
         network.cut_off("b2")
@@ -318,3 +336,146 @@ class TestChangeOfKeeper:
         network.settle()
         assert {broker.keeper for broker in network.brokers.values()} == {"b2"}
         assert network.values("b3") == {A: {}}
+
+
+class TestBrokenMembers:
+    """Each sends what no broker would send: it changes nothing for good."""
+
+    def said(self, network: Network, broker: str, to: str, *entries: Entry) -> None:
+        network.brokers[to].receive(broker, Entries(list(entries)))
+        network.settle()
+
+    def test_a_version_far_above_all_others_leaves_room_for_changes(self) -> None:
+        network = together()
+        self.said(network, "b3", "b1", Entry(DESTINATION, B, Version(MOST_NUMBER, "b3"), {}))
+        answers = network.change("b1", A, {"max_messages": 5})
+        network.settle()
+        assert answers == [None]
+        assert network.values("b2") == network.values("b1") == {A: {"max_messages": 5}}
+        self.said(network, "b3", "b1", Entry(DESTINATION, B, Version(MOST_AHEAD, "b3"), {}))
+        assert network.values("b1") == {A: {"max_messages": 5}, B: {}}, "it was away for many changes"
+
+    def test_a_change_that_cannot_be_entered_is_no_success(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        network = together("12")
+        network.brokers["b1"].record.number = MOST_NUMBER
+        assert _codes(network.change("b1", A, {})) == ["invalid"]
+        network = together("12", keeper="b1")
+        assert _codes(network.change("b1", A, {"dead_letters": "x" * 40_000})) == ["invalid"]
+        monkeypatch.setattr(change_record, "MOST", 1)
+        answers = [network.change("b2", A, {}), network.change("b2", B, {})]
+        network.settle()
+        assert [_codes(one) for one in answers] == [[""], ["master-unavailable"]]
+        assert network.values("b1") == network.values("b2") == {A: {}}
+        network = together("12")
+        answers = [network.change("b1", A, {}), network.change("b1", B, {})]  # both, before one is saved
+        network.settle()
+        assert [_codes(one) for one in answers] == [[""], ["too-many"]]
+        assert network.values("b1") == network.values("b2") == {A: {}}
+
+    def test_what_was_made_here_and_cannot_be_entered_holds_up_nothing_else(self) -> None:
+        network = together("12")
+        impossible = Change(DESTINATION, B, {"dead_letters": "x" * 40_000})
+        network.brokers["b1"].note([impossible, Change(DESTINATION, A, {})])
+        network.settle()
+        assert network.values("b2") == {A: {}}
+        assert not network.brokers["b1"].has_unentered
+
+    def test_what_cannot_be_entered_is_not_done_before(self) -> None:
+        record = ChangeRecord()
+        refusal = record.refusal([Change(DESTINATION, A, {}), Change(DESTINATION, "x" * 2_000, {})])
+        assert refusal is not None
+        assert "more than 1000 characters" in refusal.detail
+
+    def test_only_the_keeper_gives_versions(self) -> None:
+        network = together(keeper="b1")
+        for broker, to in (("b3", "b1"), ("b3", "b2"), ("b2", "b3")):
+            for giver in ("b1", broker):
+                self.said(network, broker, to, Entry(DESTINATION, A, Version(5, giver), {}))
+        network.change("b2", B, {})
+        network.settle()
+        assert [network.values(broker) for broker in network.brokers] == [{B: {}}] * 3
+
+    @pytest.mark.parametrize("may_change", [False, True])
+    def test_only_the_keeper_names_another_one(self, may_change: bool) -> None:
+        network = together(keeper="b1", may_change=may_change)
+        value: dict[str, object] = {"broker": "b3", "instead_of": "b1host:7676"}
+        for to in ("b1", "b2"):
+            self.said(network, "b3", to, Entry(KEEPER, "keeper", Version(6, "b1"), value))
+        network.brokers["b2"].receive("b3", Summary(1, is_keeper=True))
+        network.settle()
+        assert [broker.keeper for broker in network.brokers.values()] == ["b1"] * 3
+        network.crash("b1")
+        network.connect_all()
+        network.settle()
+        answers = network.change("b1", A, {})
+        network.settle()
+        assert answers == [None]
+        assert network.values("b2") == {A: {}}
+
+    def test_without_a_keeper_none_can_be_named(self) -> None:
+        network = together("12", may_change=True)
+        value: dict[str, object] = {"broker": "b2", "instead_of": ""}
+        self.said(network, "b2", "b1", Entry(KEEPER, "keeper", Version(6, "b2"), value))
+        assert network.brokers["b1"].record.entries() == []
+
+    def test_a_broker_that_was_away_believes_who_is_the_keeper_now_if_that_may_change(self) -> None:
+        network = together(keeper="b1", may_change=True)
+        network.cut_off("b3")
+        network.brokers["b1"].change_keeper("b2", lambda _: None)
+        network.settle()
+        network.cut_off("b1")
+        network.change("b2", A, {})
+        network.settle()
+        network.crash("b3")
+        network.connect("b2", "b3")
+        network.settle()
+        assert network.brokers["b3"].keeper == "b2"
+        assert network.brokers["b3"].refusal is None
+        assert network.values("b3") == {A: {}}
+
+    def test_a_keeper_that_has_lost_its_file_hears_that_another_broker_is_it(self) -> None:
+        network = together(keeper="b1", may_change=True)
+        network.brokers["b1"].change_keeper("b2", lambda _: None)
+        network.settle()
+        network.saved["b1"].clear()
+        network.crash("b1")
+        network.connect_all()
+        network.settle()
+        assert {broker.keeper for broker in network.brokers.values()} == {"b2"}
+
+    def test_what_the_new_keeper_has_entered_may_come_before_the_news_of_it(self) -> None:
+        network = together(keeper="b1", may_change=True)
+        network.brokers["b1"].change_keeper("b2", lambda _: None)
+        network.settle(held=("b1", "b3"))
+        network.change("b2", A, {})
+        network.settle(held=("b1", "b3"))
+        assert network.values("b1") == {A: {}}
+        assert network.brokers["b3"].keeper == "b1"
+        network.settle()
+        assert network.values("b3") == {A: {}}
+
+    def test_many_questions_and_a_proposal_without_end_are_not_kept(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network = together(keeper="b1")
+        network.change("b1", A, {})
+        network.settle()
+        b1 = network.brokers["b1"]
+        for _ in range(50):
+            b1.receive("b3", Buckets(b""))
+        network.work_off("b1")
+        answers = [one.last for one in network.heard("b1", "b3") if isinstance(one, Entries)]
+        assert answers == [False, True] * 2
+        network.settle()
+        monkeypatch.setattr(propagation, "MOST_BYTES", 100_000)
+        for number in range(500):
+            b1.receive("b3", Propose(7, [Change(DESTINATION, f"/queue/{number}", {})], more=True))
+        (answer,) = network.heard("b1", "b3")
+        assert isinstance(answer, Proposed)
+        assert "268,435,456 bytes, the maximum" in answer.refusal
+        assert network.values("b1") == {A: {}}
+
+
+def _codes(answers: list[Refused | None]) -> list[str]:
+    """The code of each answer; empty for success."""
+    return [refusal.code if refusal is not None else "" for refusal in answers]

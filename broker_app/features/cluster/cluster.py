@@ -293,7 +293,7 @@ class Cluster:
         for use in self._shared_limits.all():
             link.send(use)
         if self.record is not None:
-            self.record.propagation.connected(broker.name)
+            self.record.propagation.connected(broker.name, broker.address)
         if self.calls is not None:
             self.calls.linked(link)
 

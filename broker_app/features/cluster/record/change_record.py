@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from broker_app.base.refused import Refused
+
 #: the kinds of entries: settings of a destination or pattern, a durable subscription, and which broker gives
 #: versions since an administrator has chosen another one than the configuration
 DESTINATION, SUBSCRIPTION, KEEPER = KINDS = ("destination", "subscription", "keeper")
@@ -23,10 +25,22 @@ BUCKETS: Final = 1024
 MOST: Final = 200_000
 #: deleted entries, the newest; a broker that was away for more deletions brings older ones back
 MOST_DELETED: Final = 10_000
+#: bytes that all entries take in memory, about
+MOST_BYTES: Final = 256 * 1024 * 1024
 MOST_NAME: Final = 1_000
+#: characters of the name of a broker
+MOST_BROKER: Final = 100
 MOST_VALUE_BYTES: Final = 32 * 1024
-#: a version beyond it is no version that brokers have counted up to
-MOST_NUMBER: Final = 1 << 52
+#: settings of a value
+MOST_SETTINGS: Final = 200
+#: the highest version
+MOST_NUMBER: Final = 1 << 62
+#: versions by which another broker may be ahead, many more than changes while this one was away: who could
+#: send the highest one would leave none for changes
+MOST_AHEAD: Final = 1 << 34
+#: bytes of an entry, and of a setting of its value, in addition to their texts
+_ENTRY_BYTES: Final = 500
+_SETTING_BYTES: Final = 100
 _DIGEST_BYTES: Final = 8
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
@@ -70,7 +84,8 @@ class ChangeRecord:
         self._digests = [0] * BUCKETS
         self._names: list[set[tuple[str, str]]] = [set() for _ in range(BUCKETS)]
         #: the highest number that was seen or given
-        self._number = 0
+        self.number = 0
+        self._bytes = 0
         self.merge(entries)
 
     def __len__(self) -> int:
@@ -91,8 +106,27 @@ class ChangeRecord:
 
     def next_version(self, broker: str) -> Version:
         """A version above all that were seen."""
-        self._number += 1
-        return Version(self._number, broker)
+        self.number += 1
+        return Version(self.number, broker)
+
+    def refusal(self, changes: Iterable[Change]) -> Refused | None:
+        """The reason why changes cannot be entered; None if they can be."""
+        count, size = len(self), self._bytes
+        for change in changes:
+            entry = Entry(change.kind, change.name, Version(self.number + 1, ""), change.value)
+            if wrong := fault(entry):
+                return Refused("invalid", f"the change of {change.name[:100]!r} is not taken: {wrong}")
+            present = self._entries.get(entry.key)
+            count += (entry.value is not None) - (present is not None and present.value is not None)
+            size += _size(entry) - (_size(present) if present is not None else 0)
+        if (count > MOST and count > len(self)) or (size > MOST_BYTES and size > self._bytes):
+            return full()
+        return None
+
+    def lacks(self, entry: Entry) -> bool:
+        """Return whether neither an entry nor a newer one of its name is here."""
+        present = self._entries.get(entry.key)
+        return entry.value is not None if present is None else present.version < entry.version
 
     def merge(self, entries: Iterable[Entry]) -> list[Entry]:
         """Take entries that are newer; return them. Those that are no entries of this version of MOM, or too
@@ -104,29 +138,40 @@ class ChangeRecord:
 
     def _take(self, entry: Entry) -> bool:
         present = self._entries.get(entry.key)
-        if present is None:
-            if entry.value is not None and len(self) >= MOST:
-                return False
-        elif present.version > entry.version or (
-            present.version == entry.version and _encoded(present) >= _encoded(entry)
+        if present is not None and (
+            present.version > entry.version
+            or (present.version == entry.version and _encoded(present) >= _encoded(entry))
         ):
             return False
-        else:
+        if not self._has_room(entry, present):
+            return False
+        if present is not None:
             self._remove(present)
         bucket = _bucket(entry.key)
         self._entries[entry.key] = entry
         self._names[bucket].add(entry.key)
         self._digests[bucket] ^= _digest(entry)
+        self._bytes += _size(entry)
         if entry.value is None:
             self._deleted.add(entry.key)
-        self._number = max(self._number, entry.version.number)
+        self.number = max(self.number, entry.version.number)
         return True
+
+    def _has_room(self, entry: Entry, present: Entry | None) -> bool:
+        """Return whether an entry can replace the `present` one. A deletion always can: few are kept."""
+        if entry.value is None:
+            return True
+        if (present is None or present.value is None) and len(self) >= MOST:
+            return False
+        growth = _size(entry) - (_size(present) if present is not None else 0)
+        return growth <= 0 or self._bytes + growth <= MOST_BYTES
 
     def _remove(self, entry: Entry) -> None:
         bucket = _bucket(entry.key)
         del self._entries[entry.key]
         self._names[bucket].remove(entry.key)
         self._digests[bucket] ^= _digest(entry)
+        self._bytes -= _size(entry)
         self._deleted.discard(entry.key)
 
     def _forget_deleted(self) -> None:
@@ -161,13 +206,50 @@ def fault(entry: Entry) -> str:
     """The reason why something that was received or read is no entry; empty if it is one."""
     if entry.kind not in KINDS:
         return f"its kind is {entry.kind[:50]!r}"
-    if len(entry.name) > MOST_NAME or len(entry.origin) > MOST_NAME or len(entry.version.broker) > MOST_NAME:
-        return f"a name has more than {MOST_NAME} characters"
+    if len(entry.name) > MOST_NAME:
+        return f"its name has more than {MOST_NAME} characters"
+    if len(entry.origin) > MOST_BROKER or len(entry.version.broker) > MOST_BROKER:
+        return f"the name of a broker has more than {MOST_BROKER} characters"
     if not 0 < entry.version.number <= MOST_NUMBER:
         return f"its version is {entry.version.number}"
-    if entry.value is not None and len(msgspec.msgpack.encode(entry.value)) > MOST_VALUE_BYTES:
+    return _fault_of_value(entry.value) if entry.value is not None else ""
+
+
+def fault_of(change: Change) -> str:
+    """The reason why a change cannot be entered, whatever its version; empty if it can."""
+    return fault(Entry(change.kind, change.name, Version(1, ""), change.value))
+
+
+def _fault_of_value(value: dict[str, object]) -> str:
+    if len(value) > MOST_SETTINGS:
+        return f"its value has more than {MOST_SETTINGS} settings"
+    # Others take many times their bytes in memory, or cannot be written to the file.
+    if not all(isinstance(one, str | int | float | None) for one in value.values()):
+        return "a setting of its value is no text, number or truth value"
+    if len(msgspec.msgpack.encode(value)) > MOST_VALUE_BYTES:
         return f"its value has more than {MOST_VALUE_BYTES} bytes"
     return ""
+
+
+def full() -> Refused:
+    """The refusal of changes for which the record has no room."""
+    return Refused(
+        "too-many",
+        f"the change record has {MOST:,} entries or {MOST_BYTES:,} bytes, the maximum; nothing more can be "
+        "declared, and no durable subscription created, before others are deleted",
+    )
+
+
+def bytes_of(changes: Iterable[Change]) -> int:
+    """The bytes that the entries of changes take in memory, about."""
+    version = Version(0, "")
+    return sum(_size(Entry(change.kind, change.name, version, change.value)) for change in changes)
+
+
+def _size(entry: Entry) -> int:
+    """The bytes that an entry takes in memory, about."""
+    settings = len(entry.value) if entry.value is not None else 0
+    return _ENTRY_BYTES + len(_encoded(entry)) + len(entry.origin) + settings * _SETTING_BYTES
 
 
 def _encoded(entry: Entry) -> bytes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from enum import StrEnum
 from typing import Final
 
 from broker_app.base.refused import Refused
-from broker_app.features.cluster.record.change_record import KEEPER, Change, ChangeRecord
+from broker_app.features.cluster.record.change_record import KEEPER, Change, ChangeRecord, Entry
 
 MASTER_UNAVAILABLE: Final = "master-unavailable"
 #: the only entry of its kind
@@ -48,12 +48,20 @@ class Keeper:
     the record has its name once an administrator has chosen another one (changemaster), which holds until the
     configuration names another address."""
 
-    def __init__(self, own_name: str, record: ChangeRecord, address: str, *, is_here: bool) -> None:
+    def __init__(
+        self, own_name: str, record: ChangeRecord, address: str, *, is_here: bool, may_change: bool = False
+    ) -> None:
         self._own_name = own_name
         self._record = record
         self.address = address
+        #: whether an administrator may choose another one
+        self.may_change = may_change
         #: the name of the broker at that address, empty until it is known
         self._at_address = own_name if is_here else ""
+        #: whether that broker itself has this address: other brokers that claim to be the keeper are not it
+        self._is_sure = is_here
+        #: whether the keeper, or the first other broker where that is this one, has sent what it has
+        self.was_compared = False
 
     @property
     def name(self) -> str:
@@ -80,10 +88,32 @@ class Keeper:
         """True if another broker gives versions."""
         return bool(self.address) and not self.is_here
 
-    def claimed_by(self, broker: str) -> None:
-        """Learn the name of the broker at the address of the configuration; it may have another one since."""
-        if self.address and self._at_address != self._own_name and not self._is_chosen:
-            self._at_address = broker
+    def claimed_by(self, broker: str, address: str, connected: Container[str]) -> None:
+        """Learn the name of the broker at the address of the configuration; it may have another one since. A
+        claim from another `address` counts while no broker from that one was seen: it may be known by two."""
+        if not self.address or self._at_address == self._own_name or self._is_chosen:
+            return
+        if address == self.address or not (self._is_sure or self._at_address in connected):
+            self._at_address, self._is_sure = broker, address == self.address
+
+    def may_give(self, broker: str) -> bool:
+        """Return whether any entry of a broker may be taken."""
+        is_new = self.may_change and not self.was_compared
+        return broker == self.name or is_new or not self.is_elsewhere
+
+    def doubt(self, broker: str, entry: Entry, *, is_compared: bool) -> str:
+        """The reason why an entry is not taken from a broker; empty if it is. With a keeper, only that gives
+        versions and names another one. It takes what others have until it `is_compared` with them, since it
+        may have lost its file; and where another may be chosen, a broker that has just started believes who
+        it is."""
+        is_of_keeper = broker == self.name
+        if entry.kind == KEEPER:
+            is_right = is_of_keeper and (self.may_change or self._is_sure or self._is_chosen)
+            is_news = bool(self.address) and self.may_change and not self.was_compared
+            return "" if is_right or is_news else "only the present master broker names another one"
+        if not is_of_keeper and (self.is_elsewhere or (self.is_here and is_compared)):
+            return f"only the master broker {self.name} gives versions"
+        return ""
 
     def change(self, broker: str) -> Change:
         """The change of the record that makes `broker` the keeper."""

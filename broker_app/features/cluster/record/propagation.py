@@ -16,13 +16,15 @@ from typing import Final, NamedTuple
 from broker_app.base.refused import Refused
 from broker_app.features.cluster.record.change_record import (
     DESTINATION,
-    MOST,
+    MOST_AHEAD,
+    MOST_BYTES,
     SUBSCRIPTION,
     Change,
     ChangeRecord,
     Entry,
-    Version,
-    fault,
+    bytes_of,
+    fault_of,
+    full,
 )
 from broker_app.features.cluster.record.keeper import MASTER_UNAVAILABLE, Keeper, KeeperResult
 from broker_app.features.cluster.record.record_messages import (
@@ -56,13 +58,20 @@ class _Proposal(NamedTuple):
 class _Connection:
     """Another broker that is connected, and what is under way to and from it."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
+        #: at which others connect to it
+        self.address = address
         #: whether the records were equal, or all that it has was received, since it connected
         self.is_complete = False
-        #: entries that are sent part by part, the oldest first
+        #: why entries of it were not taken, for the log
+        self.doubt = ""
+        #: entries that are sent part by part: those of its question, and of the newest one since
         self.outgoing: deque[Iterator[list[Entry]]] = deque()
-        #: the changes of its proposal of which more follow
+        #: the changes of its proposal of which more follow, and their bytes in memory
         self.proposal: list[Change] = []
+        self.proposal_bytes = 0
+        #: the proposal that was refused last, of which more may follow
+        self.refused = 0
         #: questions about its digest, by number; called with None when it leaves
         self.questions: dict[int, Callable[[int | None], None]] = {}
 
@@ -82,15 +91,12 @@ class Propagation:
         send: Callable[[str, RecordMessage], None],
         save: Callable[[Sequence[Entry], Saved], None],
         later: Callable[[Callable[[], None]], object],
-        *,
-        may_change_keeper: bool = False,
     ) -> None:
         self._name = name
         self._keeper = keeper
         self._send = send
         self._save = save
         self._later = later
-        self._may_change_keeper = may_change_keeper
         self.record = record
         #: called with the entries that are new in the record
         self.on_entries: list[Callable[[list[Entry]], None]] = []
@@ -102,11 +108,12 @@ class Propagation:
         self._proposals: dict[int, _Proposal] = {}
         #: changes that were made here, and that the keeper has yet to receive
         self._unproposed: dict[_Key, Change] = {}
+        #: why such changes were refused last
+        self._last_fault = ""
         #: names whose newest value is being saved or proposed, and is not in the record yet
         self._under_way: Counter[_Key] = Counter()
         #: True while another broker becomes the keeper: no version is given then
         self._hands_over = False
-        self._keeper_was_reached = False
         self._was_available = self.refusal is None
 
     # ------------------------------------------------------------------ changes of this broker
@@ -124,7 +131,9 @@ class Propagation:
 
     def note(self, changes: Iterable[Change]) -> None:
         """Enter changes that were made here already. While the keeper is away, they wait for it."""
-        wanted = {(change.kind, change.name): change for change in self._differing(changes)}
+        wanted = {
+            (change.kind, change.name): change for change in self._differing(changes) if _is_possible(change)
+        }
         if self.refusal is not None:
             self._unproposed |= wanted
         elif wanted:
@@ -148,6 +157,9 @@ class Propagation:
     def _noted(self, changes: dict[_Key, Change], refusal: Refused | None) -> None:
         if refusal is not None:  # what was noted meanwhile is newer
             self._unproposed = changes | self._unproposed
+            if refusal.code != MASTER_UNAVAILABLE and refusal.detail != self._last_fault:
+                log.error("what was changed here is not in the change record yet: %s", refusal.detail)
+        self._last_fault = refusal.detail if refusal is not None else ""
 
     def _differing(self, changes: Iterable[Change]) -> list[Change]:
         """The changes, without those whose value the record has; the last of each name."""
@@ -169,6 +181,10 @@ class Propagation:
 
     def _enter(self, changes: list[Change], origin: str, done: Done) -> None:
         """Give changes the next version. It is sent once it is on the disk: none may be given twice."""
+        refusal = self.record.refusal(changes)
+        if refusal is not None:
+            done(refusal)
+            return
         version = self.record.next_version(self._name)
         entries = [Entry(change.kind, change.name, version, change.value, origin) for change in changes]
         self._under_way.update(entry.key for entry in entries)
@@ -182,6 +198,8 @@ class Propagation:
                 for part in in_parts(newer):
                     self._send(broker, Entries(part))
             self._announce(newer)
+            if any(self.record.lacks(entry) for entry in entries):  # others have filled it meanwhile
+                refusal = full()
         done(refusal)
 
     def _no_longer_under_way(self, ended: Iterable[Entry | Change]) -> None:
@@ -219,7 +237,7 @@ class Propagation:
     def waiting(self) -> str:
         """The reason why this broker cannot serve clients yet: it has not reached the keeper since its start.
         Empty when it can."""
-        if self._keeper_was_reached or not self._keeper.is_elsewhere:
+        if self._keeper.was_compared or not self._keeper.is_elsewhere:
             return ""
         return (
             f"waits for the master broker {self._keeper.name}, which keeps the change record of the cluster: "
@@ -231,7 +249,7 @@ class Propagation:
         called with OK once it has answered."""
         if not (self._keeper.address and broker):
             done(KeeperResult.BAD_REQUEST)
-        elif not (self._may_change_keeper and self.is_keeper) or self._hands_over:
+        elif not (self._keeper.may_change and self.is_keeper) or self._hands_over:
             done(KeeperResult.NOT_ALLOWED)
         elif broker == self._name:
             done(KeeperResult.OK)
@@ -276,8 +294,6 @@ class Propagation:
 
     def _availability_changed(self) -> None:
         is_available = self.refusal is None
-        if is_available and self._keeper.is_elsewhere:
-            self._keeper_was_reached = True
         if is_available and self._unproposed:
             unproposed, self._unproposed = self._unproposed, {}
             self.note(unproposed.values())
@@ -288,10 +304,11 @@ class Propagation:
 
     # ------------------------------------------------------------------ other brokers
 
-    def connected(self, broker: str) -> None:
-        """Compare the record with that of a broker that can be sent messages from now on."""
+    def connected(self, broker: str, address: str) -> None:
+        """Compare the record with that of a broker that can be sent messages from now on. Others connect to
+        it at `address`."""
         self.disconnected(broker)  # by another connection, which has given way to this one
-        self._connections[broker] = _Connection()
+        self._connections[broker] = _Connection(address)
         self._send(broker, self._summary())
 
     def disconnected(self, broker: str) -> None:
@@ -321,9 +338,7 @@ class Propagation:
             case Summary():
                 self._compare(broker, connection, message)
             case Buckets(digests):
-                connection.outgoing.append(in_parts(self.record.difference(digests)))
-                if len(connection.outgoing) == 1:
-                    self._send_next(broker, connection)
+                self._send_difference(broker, connection, digests)
             case Entries(entries, last):
                 self._take(broker, connection, entries, last=last)
             case Propose():
@@ -336,16 +351,30 @@ class Propagation:
 
     def _compare(self, broker: str, connection: _Connection, theirs: Summary) -> None:
         if theirs.is_keeper:
-            self._keeper.claimed_by(broker)
+            self._keeper.claimed_by(broker, connection.address, self._connections)
         if theirs.question:
             self._send(broker, self._summary(answer=theirs.question))
         elif (then := connection.questions.pop(theirs.answer, None)) is not None:
             then(theirs.digest)
         if theirs.digest == self.record.digest:
-            connection.is_complete = True
-        elif not theirs.answer:
+            self._compared(broker, connection)
+        elif not theirs.answer and self._keeper.may_give(broker):
             self._send(broker, Buckets(self.record.bucket_digests()))
         self._availability_changed()
+
+    def _compared(self, broker: str, connection: _Connection) -> None:
+        """Note that this broker has what another one has."""
+        connection.is_complete = True
+        if self._keeper.is_here or broker == self._keeper.name:
+            self._keeper.was_compared = True
+
+    def _send_difference(self, broker: str, connection: _Connection, digests: bytes) -> None:
+        """Send what a broker with these digests lacks, after what it is sent already."""
+        if len(connection.outgoing) > 1:
+            connection.outgoing.pop()  # of an older question, which has not begun
+        connection.outgoing.append(in_parts(self.record.difference(digests)))
+        if len(connection.outgoing) == 1:
+            self._send_next(broker, connection)
 
     def _send_next(self, broker: str, connection: _Connection) -> None:
         """Send the next part of what a broker lacks."""
@@ -359,42 +388,69 @@ class Propagation:
             self._later(partial(self._send_next, broker, connection))
 
     def _take(self, broker: str, connection: _Connection, entries: list[Entry], *, last: bool) -> None:
-        newer = self.record.merge(entries)
+        keeper = self._keeper.name
+        newer = self.record.merge(self._without_doubt(broker, connection, entries))
         if newer:
             for entry in newer:
                 # It is newer than what was to be proposed.
                 self._unproposed.pop(entry.key, None)
             self._save(newer, _log_failure)
         if last:
-            connection.is_complete = True
+            self._compared(broker, connection)
+        if keeper != self._keeper.name:
+            self._ask_keeper()
         self._announce(newer)
         self._availability_changed()
 
+    def _without_doubt(self, broker: str, connection: _Connection, entries: list[Entry]) -> list[Entry]:
+        """The entries that are taken from a broker."""
+        highest, taken = self.record.number + MOST_AHEAD, []
+        for entry in entries:
+            doubt = self._keeper.doubt(broker, entry, is_compared=connection.is_complete)
+            if not doubt and entry.version.number > highest:
+                doubt = "its version is far above all others"
+            if not doubt:
+                taken.append(entry)
+            elif doubt != connection.doubt and self.record.lacks(entry):
+                connection.doubt = doubt
+                log.warning("%.200r of broker %s is not taken: %s", entry.name, broker, doubt)
+        return taken
+
+    def _ask_keeper(self) -> None:
+        """Ask another broker that is the keeper now for what it has entered since."""
+        connection = self._connections.get(self._keeper.name)
+        if connection is not None:
+            connection.is_complete = False
+            self._send(self._keeper.name, Buckets(self.record.bucket_digests()))
+
     def _proposed(self, broker: str, connection: _Connection, proposal: Propose) -> None:
         """Enter what another broker proposes, if this one is the keeper."""
-        connection.proposal += proposal.changes
-        if proposal.more and len(connection.proposal) <= MOST:
+        if proposal.id == connection.refused:
             return
-        changes, connection.proposal = connection.proposal, []
-        wrong = "" if self.is_keeper and not self._hands_over else self._not_keeper().detail
-        wrong = wrong or self._fault(changes)
+        connection.proposal += proposal.changes
+        connection.proposal_bytes += bytes_of(proposal.changes)
+        wrong = self._wrong(proposal.changes)
+        if connection.proposal_bytes > MOST_BYTES:
+            wrong = full().detail
+        if proposal.more and not wrong:
+            return
+        changes, connection.proposal, connection.proposal_bytes = connection.proposal, [], 0
         if wrong:
+            connection.refused = proposal.id
             self._send(broker, Proposed(proposal.id, wrong))
         elif wanted := self._differing(changes):
             self._enter(wanted, broker, partial(self._answer, broker, proposal.id))
         else:
             self._send(broker, Proposed(proposal.id))
 
-    def _not_keeper(self) -> Refused:
-        return self._keeper.changing() if self._hands_over else self._keeper.moved()
-
-    def _fault(self, changes: list[Change]) -> str:
-        version = Version(1, self._name)
-        for change in changes:
-            wrong = fault(Entry(change.kind, change.name, version, change.value))
-            if wrong or change.kind not in _PROPOSED:
-                return f"the change of {change.name[:100]!r} is not taken: {wrong or change.kind}"
-        return ""
+    def _wrong(self, proposed: list[Change]) -> str:
+        """The reason why changes of another broker are not entered; empty if they are."""
+        if self._hands_over or not self.is_keeper:
+            return (self._keeper.changing() if self._hands_over else self._keeper.moved()).detail
+        if kinds := {change.kind for change in proposed} - _PROPOSED:
+            return f"a change of the kind {min(kinds)[:50]!r} is not proposed"
+        refusal = self.record.refusal(proposed)
+        return refusal.detail if refusal is not None else ""
 
     def _answer(self, broker: str, number: int, refusal: Refused | None) -> None:
         if broker in self._connections:
@@ -405,6 +461,14 @@ class Propagation:
         if proposal is not None:
             self._no_longer_under_way(proposal.changes)
             proposal.done(refusal)
+
+
+def _is_possible(change: Change) -> bool:
+    """Return whether a change that was made here can be entered; the others of its kind are not held up."""
+    wrong = fault_of(change)
+    if wrong:
+        log.error("the change of %.200r is not entered in the change record: %s", change.name, wrong)
+    return not wrong
 
 
 def _log_failure(refusal: Refused | None) -> None:

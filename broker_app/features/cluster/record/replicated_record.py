@@ -71,11 +71,10 @@ class ReplicatedRecord:
         self.propagation = Propagation(
             name,
             record,
-            Keeper(name, record, keeper.address, is_here=keeper.is_here),
+            Keeper(*(name, record, keeper.address), is_here=keeper.is_here, may_change=keeper.may_change),
             lambda broker, message: send(broker, _encode(message)),
             self.writer.save,
             asyncio.get_running_loop().call_soon,
-            may_change_keeper=keeper.may_change,
         )
         self._client = EngineClient(engine, "cluster")
         self._applier = DestinationApplier(
@@ -145,7 +144,8 @@ class ReplicatedRecord:
     async def propose(self, changes: Iterable[Change]) -> None:
         """Have the keeper enter changes that are about to be made here, if there is one elsewhere; else they
         are entered once they are made. Raises Refused."""
-        refusal = self.propagation.refusal
+        changes = list(changes)
+        refusal = self.propagation.refusal or self.record.refusal(changes)
         if refusal is not None:
             raise refusal
         if self.propagation.keeper and not self.propagation.is_keeper:
