@@ -47,7 +47,12 @@ class Stranger:
         return reason
 
     async def log_in(
-        self, settings: dict[str, str], name: str = "b9", secret: str = SECRET, brokers: Sequence[str] = ()
+        self,
+        settings: dict[str, str],
+        name: str = "b9",
+        secret: str = SECRET,
+        brokers: Sequence[str] = (),
+        address: str = "",
     ) -> None:
         """Be a member of the cluster."""
         handshake = Handshake(secret, dials=True, send=self.say)
@@ -61,9 +66,8 @@ class Stranger:
                 if isinstance(frame, f.Refuse):
                     raise Refused(frame.code, frame.detail)
                 if handshake.receive(frame):
-                    self.say(
-                        f.Identity(name, name, "0", f"{name}.example:1", [], "", settings, list(brokers))
-                    )
+                    address = address or f"{name}.example:1"
+                    self.say(f.Identity(name, name, "0", address, [], "", settings, list(brokers)))
 
 
 def proof(secret: str, acceptor_nonce: bytes) -> f.Proof:

@@ -179,10 +179,14 @@ class Members:
         former = member.link
         if former is not None and former.broker is not None:
             same = former.broker.incarnation == broker.incarnation
+            if not same:
+                _check_same_place(former.broker, broker)
             first = own.name if own.name < broker.name else broker.name
             if same and (own.name if link.dials else broker.name) != first:
                 raise Refused("duplicate", "another connection between these brokers is kept")
             self._unlink(member, former)
+        if (named := self.named(broker.name)) is not None:
+            named.name = ""  # it has moved from there
         member.link, member.identity, member.name = link, broker, broker.name
         member.since = time.time()
         if former is not None:  # once it is replaced: the address of the member stays known
@@ -191,17 +195,14 @@ class Members:
     def _refuse_own(self, broker: f.Identity, own: f.Identity) -> None:
         if broker.incarnation == own.incarnation:
             raise Refused("own-address", "this address is that of the broker itself")
-        raise Refused(
-            "cluster-mismatch",
-            f"imq.brokerid: two brokers have the name {own.name!r}, at {own.address} and {broker.address}; "
-            "start one of them with another --name and another data directory",
-        )
+        raise _same_name(own, broker)
 
     def _member_of(self, broker: f.Identity) -> Member:
-        """The member with this name, else with this address, else a new one."""
-        for member in self._members.values():
-            if member.name == broker.name:
-                return member
+        """The member with this name, else with this address, else a new one. A broker that has moved is the
+        one at its new address, if that is known."""
+        named = self.named(broker.name)
+        if named is not None and (named.link is not None or broker.address not in self._members):
+            return named
         if not broker.address:  # an adopted broker: it connects to others, and none to it
             return self._members.setdefault(f"~{broker.name}", Member("", "broker"))
         if broker.address not in self._members:
@@ -227,7 +228,7 @@ class Members:
         elif dialled is not None and reason.code == "own-address":
             self._forget(dialled)
         elif dialled is not None and dialled.link is None:
-            if self._has_another_address(dialled, link):
+            if reason.code == "duplicate" and self._has_another_address(dialled, link):
                 self._forget(dialled)
             else:
                 dialled.reason = reason
@@ -282,6 +283,27 @@ class Members:
             if member.link is None and not member.is_stopped:
                 member.reason = _reason(error)
             log.debug("%s cannot be reached: %s", member.address, error)
+
+
+def _check_same_place(linked: f.Identity, other: f.Identity) -> None:
+    """Raise Refused unless a broker is the one that is linked, started again: one that has moved comes once
+    the link has ended, and of two with one name, or at one address, the first stays."""
+    if linked.address != other.address:
+        raise _same_name(linked, other)
+    if linked.name != other.name:
+        raise Refused(
+            "cluster-mismatch",
+            f"imq.cluster.hostname (cluster_host): two brokers, {linked.name!r} and {other.name!r}, have the "
+            f"address {other.address}; set it to the name by which others reach each of them",
+        )
+
+
+def _same_name(one: f.Identity, other: f.Identity) -> Refused:
+    return Refused(
+        "cluster-mismatch",
+        f"imq.brokerid: two brokers have the name {one.name!r}, at {one.address} and {other.address}; "
+        "start one of them with another --name and another data directory",
+    )
 
 
 def _is_address(text: str) -> bool:
