@@ -108,7 +108,7 @@ class Config:
     """The settings of one node. Sizes are bytes, times are seconds; names of other units say so."""
 
     # who and where
-    name: str = _setting("mom", "name of the broker, and a virtual host of STOMP", pattern=r"[\w.-]{1,64}")
+    name: str = _setting("mom", "name of the broker, and a virtual host of STOMP", pattern=roles.BROKER_NAME)
     data: Path = _setting(DEFAULT_DATA, "directory of journal, configuration and secret key")  # noqa: RUF009
     config_file: Path | None = _setting(None, "zero.config file to be read and followed")  # noqa: RUF009
     smash_reload: bool = _setting(

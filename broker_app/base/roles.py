@@ -12,6 +12,8 @@ from mom_client.callback_broker import NAME as CALLBACK_NAME
 from mom_client.callback_broker import state_directory
 
 MAIN, MIRROR, CALLBACK = 1, -1, -2
+#: the names that brokers may have
+BROKER_NAME: Final = r"[\w.-]{1,64}"
 #: deliveries of a callback message: the origin counts those of its original
 _NO_LIMIT: Final = 1_000_000_000
 

@@ -14,8 +14,10 @@ import pytest
 from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.records import Terms
+from broker_app.core.remote.cluster_usage import MOST_UNUSED
 from broker_app.features.cluster.configuration.settings import must_be_equal
 from broker_app.features.cluster.links import frames as f
+from broker_app.features.cluster.pages import PageQuestion
 from tests.cluster.conftest import SECRET
 from tests.cluster.stranger import NONCE, Stranger, proof, stranger
 from tests.support.awaiting import becomes, until
@@ -143,6 +145,8 @@ def delivery(number: int = 1, *, id: bytes = b"id", envelope: int = 0, **facts: 
 ENVELOPE = f.SharedEnvelope("/queue/a", b"", True, 4)
 FAILED = f.Failed(7, "", "x\n\n\0", "why", -1)
 MOST = 8 * f.MIB
+#: a filter that no reader of JSON should follow to its end
+DEEP = "[" * 100_000
 
 AFTER: dict[str, list[f.Frame | bytes]] = {
     "a frame that is too long": [struct.pack("!I", 1 << 31)],
@@ -167,6 +171,28 @@ AFTER: dict[str, list[f.Frame | bytes]] = {
     "a time that is not reached": [f.Deliver([ENVELOPE], [delivery(time_ms=1 << 62)])],
     "headers that end": [f.Deliver([f.SharedEnvelope("/queue/a", b"a:b\n\n\0", True, 4)], [])],
     "another priority": [f.Deliver([f.SharedEnvelope("/queue/a", b"", True, 400)], [])],
+    "the use of many destinations": [f.SharedUse([("/queue/a", 1, 1, 1)] * (f.MOST_USES + 1))],
+    "the use of a destination that none can have": [f.SharedUse([("/queue/" + "x" * 2_000, 1, 1, 1)])],
+    "a negative use": [f.SharedUse([("/queue/a", -1, 1, 1)])],
+    "the addresses of many brokers": [f.Availability(False, 0, ["b9.example:1"] * (f.MOST_BROKERS + 1))],
+    "a long address of a broker": [f.Availability(False, 0, ["x" * 300 + ":1"])],
+    "a negative number of clients": [f.Availability(False, -1, [])],
+    "a long message about the record": [f.Record(bytes(f.MOST_RECORD_BYTES + 1))],
+    "no message about the record": [f.Record(b"\x91" * f.MOST_RECORD_BYTES)],
+    "no question about a page": [f.AskPage(1, b"\x91" * 10_000)],
+    "a page without an end": [f.AskPage(1, msgspec.msgpack.encode(["/queue/a", 1 << 40]))],
+    "a question about many queues": [f.AskUnused(1, ["/queue/a"] * (MOST_UNUSED + 1))],
+    "a question about a queue that none can have": [f.AskUnused(1, ["/queue/" + "x" * 2_000])],
+    "a repeat without a digest": [f.SentAgain("/queue/a", b"")],
+    "a repeat in a queue that none can have": [f.SentAgain("/queue/" + "x" * 2_000, bytes(16))],
+}
+#: names that no broker has
+NAMES = {
+    "empty": "",
+    "long": "x" * 65,
+    "very long": "x" * 100_000,
+    "of two lines": "b9\nb8",
+    "of another broker that was adopted": "b9~",
 }
 
 
@@ -182,6 +208,20 @@ async def test_a_member_that_says_what_no_broker_says_is_ended_with_the_reason(
         assert reason.code in ("protocol-error", "invalid-destination")
     await becomes(lambda: has_no_links(broker), True)
     await check_harmless(broker)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+async def test_a_member_with_a_name_that_no_broker_has_takes_the_place_of_none(
+    broker: NodeProcess, name: str
+) -> None:
+    async with stranger(port_of(broker)) as member:
+        await member.log_in(SETTINGS, name, address="b9.example:1")
+        reason = await member.end()
+        assert reason is not None
+        assert reason.code == "protocol-error"
+    async with broker.rest() as http:
+        links = (await http.get("/cluster")).json()["links"]
+    assert "b9.example:1" not in {link["address"] for link in links if link["state"] == "up"}
 
 
 async def test_what_a_broker_might_say_by_mistake_has_no_effect(broker: NodeProcess) -> None:
@@ -200,13 +240,26 @@ async def test_what_a_broker_might_say_by_mistake_has_no_effect(broker: NodeProc
             f.Subscribe(3, "no address", 1, 1),
             f.Subscribe(4, "/topic-subscription/x", 1, 1, terms=Terms("no filter", "", False, "")),
             f.Deliver([ENVELOPE], [delivery(77, tag=5), delivery(77, tag=6)]),
+            f.SharedUse([("no address", 0, 0, 0), ("/queue/a", 1 << 62, 1 << 62, 1 << 62)] * 500),
+            f.Availability(True, 1 << 62, ["no address", "b9.example:99999", "[::"]),
+            f.Unused(77, ["/queue/a"]),
+            f.AskUnused(77, ["no address"] * MOST_UNUSED),
+            f.AskPage(76, msgspec.msgpack.encode(PageQuestion(address="no address", limit=1))),
+            f.AskPage(77, msgspec.msgpack.encode(PageQuestion(address="/queue/a", limit=1, where="["))),
+            f.AskPage(78, msgspec.msgpack.encode(PageQuestion(address="/queue/a", limit=1, where=DEEP))),
+            f.Page(77, b"no page"),
+            f.SentAgain("no address", bytes(16)),
             f.Ping(77),
         )
         heard: list[f.Frame] = []
         refused: set[int] = set()
-        while refused < {2, 3, 4} or f.Pong(77) not in heard:
+        pages: dict[int, str] = {}
+        while refused < {2, 3, 4} or len(pages) < 3 or f.Pong(77) not in heard:
             heard += await member.hear()
             refused = {one.number for one in heard if isinstance(one, f.NotSubscribed)}
+            pages = {one.number: one.code for one in heard if isinstance(one, f.Page)}
+        assert "internal" not in pages.values()
+        assert f.Unused(77, ["no address"] * MOST_UNUSED) in heard
         assert f.Settled(returned=[5, 6]) in heard
     await becomes(lambda: has_no_links(broker), True)
     await check_harmless(broker)

@@ -197,7 +197,7 @@ async def test_availability_is_sent_when_it_has_changed_and_addresses_when_they_
         first.clients_here = 7
         first.each_second()
         await until(lambda: second.noted == [f.Availability(False, 7, [])])
-        first.members.learn(["192.0.2.1:7676"], "broker")
+        first.members.learn(["192.0.2.1:7676"], "static")
         first.each_second()
         await until(lambda: len(second.noted) == 2)
         assert "192.0.2.1:7676" in second.noted[1].brokers

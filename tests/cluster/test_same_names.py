@@ -119,6 +119,7 @@ async def test_of_two_brokers_at_one_address_the_first_stays_linked() -> None:
                 "imq.cluster.hostname (cluster_host): two brokers, 'b2' and 'b3', have the address b2.example"
             )
             assert cluster.address_of("b2") == "b2.example:1"
+        await until(lambda: not cluster.members.links())
         async with stranger(port) as restarted:
             await restarted.log_in({}, "b3", address="b2.example:1")
             await until(lambda: cluster.ups == ["b2", "b3"])

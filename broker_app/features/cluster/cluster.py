@@ -121,7 +121,9 @@ class Cluster:
         self._tls_server: TlsServer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
-        self._shared_limits = SharedLimits(engine.broker)
+        self._shared_limits = SharedLimits(
+            engine.broker, lambda work: asyncio.get_running_loop().call_soon(work)
+        )
         self._unused_queues = UnusedQueues(engine)
         engine.broker.cluster_usage.brokers = self._brokers
         engine.broker.cluster_usage.others = self._others
@@ -319,6 +321,8 @@ class Cluster:
             and reason.code not in ("duplicate", "own-address")
             and (self._refused.get(name) != reason.detail)
         ):
+            if len(self._refused) >= f.MOST_BROKERS:
+                del self._refused[next(iter(self._refused))]
             self._refused[name] = reason.detail
             self.listeners("refused", name, reason.detail)
 

@@ -56,7 +56,7 @@ class AdoptedBroker:
         self._journal.on_lease_lost(self._failed)
         self.engine.submit(Reconfigure(policies, limits))
         await self.cluster.start(None)
-        self.cluster.members.learn(brokers, "broker")
+        self.cluster.members.learn(brokers, "registry")
 
     def report(self) -> AdoptedReport:
         """The journal, and what is left in it."""

@@ -9,10 +9,11 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from broker_app import config
+from broker_app.base.roles import BROKER_NAME
 from broker_app.models import Broker
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
-_NAME = re.compile(r"[\w.-]{1,64}")
+_NAME = re.compile(BROKER_NAME)
 #: in which pages show the environment; empty is none
 COLOURS = ("", "green", "blue", "violet", "amber", "red")
 _FIELDS = {"environment": str, "colour": str, "endpoints": list, "settings": dict, "comment": str}

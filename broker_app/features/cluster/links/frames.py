@@ -15,6 +15,7 @@ import msgspec
 
 from broker_app.base.cluster_addresses import reachable
 from broker_app.base.refused import Refused
+from broker_app.core.destination import MAX_ADDRESS
 from broker_app.core.records import Terms
 from broker_app.core.remote.cluster_usage import MOST_UNUSED
 
@@ -30,12 +31,23 @@ DELIVERY_BYTES: Final = 100
 MOST_MESSAGES: Final = USUAL_BYTES // DELIVERY_BYTES + 1
 MOST_SETTLED: Final = 10_000
 MOST_FAILED: Final = 200
+#: brokers that are known
+MOST_BROKERS: Final = 200
+#: destinations whose use one frame has, and bytes of a message about the change record
+MOST_USES: Final = 1_000
+MOST_RECORD_BYTES: Final = 64 * 1024
 #: settings that a central file may change, and characters of a value of one, as it is shown
 MOST_CHANGED: Final = 200
 MOST_SHOWN: Final = 1_000
 _LENGTH = struct.Struct("!I")
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Id = Annotated[bytes, msgspec.Meta(min_length=1, max_length=200)]
+_Destination = Annotated[str, msgspec.Meta(max_length=MAX_ADDRESS)]
+#: a name or number of a broker, an address of one, and an address for clients
+_Name = Annotated[str, msgspec.Meta(max_length=100)]
+_Broker = Annotated[str, msgspec.Meta(max_length=300)]
+_Uri = Annotated[str, msgspec.Meta(max_length=1_000)]
+_Brokers = Annotated[list[_Broker], msgspec.Meta(max_length=MOST_BROKERS)]
 #: milliseconds since 1970
 _Time = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
@@ -70,14 +82,14 @@ class Identity(_Frame):
     connect to it, `uris` where clients do, `web` its console. `settings` must be equal at all brokers;
     `brokers` are the addresses of those that it knows."""
 
-    name: str
-    incarnation: str
-    version: str
-    address: str
-    uris: list[str]
-    web: str
-    settings: dict[str, str]
-    brokers: list[str]
+    name: _Name
+    incarnation: _Name
+    version: _Name
+    address: _Broker
+    uris: Annotated[list[_Uri], msgspec.Meta(max_length=100)]
+    web: _Uri
+    settings: Annotated[dict[_Name, _Uri], msgspec.Meta(max_length=100)]
+    brokers: _Brokers
 
     def client_uris(self) -> list[str]:
         """The addresses for clients, as far as those of other brokers reach them."""
@@ -112,29 +124,29 @@ class Availability(_Frame):
     that it knows, if they have changed."""
 
     quiesced: bool
-    clients: int
-    brokers: list[str]
+    clients: _Count
+    brokers: _Brokers
 
 
 class SharedUse(_Frame):
     """The use of limits that all share by the sender: (address, messages, bytes, producers) of destinations
     where that has changed."""
 
-    entries: list[tuple[str, int, int, int]]
+    entries: Annotated[list[tuple[_Destination, _Count, _Count, _Count]], msgspec.Meta(max_length=MOST_USES)]
 
 
 class AskUnused(_Frame):
     """Asks which of these queues are not used at the other broker."""
 
     number: int
-    addresses: Annotated[list[str], msgspec.Meta(max_length=MOST_UNUSED)]
+    addresses: Annotated[list[_Destination], msgspec.Meta(max_length=MOST_UNUSED)]
 
 
 class Unused(_Frame):
     """The answer to the question of that number: those that are not."""
 
     number: int
-    addresses: Annotated[list[str], msgspec.Meta(max_length=MOST_UNUSED)]
+    addresses: Annotated[list[_Destination], msgspec.Meta(max_length=MOST_UNUSED)]
 
 
 class Reload(_Frame):
@@ -275,14 +287,14 @@ class SentAgain(_Frame):
     """A client has sent a message again, which is stored at the sender now: another copy of it, which the
     client had sent before, is a repeat. `digest` is that of its dedup-id."""
 
-    address: str
+    address: _Destination
     digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 
 
 class Record(_Frame):
     """A message about the change record, as `change_record` encodes it."""
 
-    message: bytes
+    message: Annotated[bytes, msgspec.Meta(max_length=MOST_RECORD_BYTES)]
 
 
 class AskPage(_Frame):

@@ -13,6 +13,7 @@ from broker_app.base.refused import Refused
 from broker_app.engine import Engine
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.handshake import Handshake
+from broker_app.features.cluster.links.message_checks import check_identity
 from broker_app.features.cluster.links.outbox import Assembly, Outbox
 from broker_app.features.cluster.links.remote_consumers import WINDOW_BYTES, RemoteConsumers
 from broker_app.features.cluster.links.remote_queues import RemoteQueues
@@ -301,6 +302,7 @@ class Link(asyncio.Protocol):
             return
         if not isinstance(frame, f.Identity):
             raise Refused("protocol-error", "the other broker did not say who it is")
+        check_identity(frame)
         self.broker = frame
         self.consumers = RemoteConsumers(self._engine, frame.name, self.send, self._broken)
         self.queues = RemoteQueues(self._engine, frame.name, self.send)

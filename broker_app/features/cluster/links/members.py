@@ -20,6 +20,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.link import Link, is_stop
+from broker_app.features.cluster.links.message_checks import is_address
 from broker_app.features.cluster.report import FoundBy
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,8 @@ RETRY_REFUSED_S: Final = 5.0
 CONNECT_S: Final = 5.0
 #: ends of a link after which there may be one at once
 _MAY_RETRY: Final = ("connecting", "connection-lost", "duplicate", "timeout", "unreachable", "stopped")
-#: brokers that are known, at most
-MOST_BROKERS: Final = 200
+#: attempts to reach a broker that only others have named
+_MOST_ATTEMPTS: Final = 30
 _SUREST_FIRST: Final[tuple[FoundBy, ...]] = get_args(FoundBy)
 
 
@@ -52,6 +53,11 @@ class Member:
         self.is_leaving = False
         #: of links that have ended
         self.sent = self.received = self.returned = 0
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """True if only others have named its address, and it was never linked."""
+        return self.found_by == "broker" and not self.name and self.link is None
 
     @property
     def is_refused(self) -> bool:
@@ -117,8 +123,9 @@ class Members:
         return next((member.link for member in self._members.values() if member.name == name), None)
 
     def addresses(self) -> list[str]:
-        """The addresses of the others."""
-        return [member.address for member in self._members.values() if member.address]
+        """The addresses of the others, as far as this broker knows more of them than that others have named
+        them."""
+        return [one.address for one in self._members.values() if one.address and not one.is_unconfirmed]
 
     def knows(self, address: str) -> bool:
         """Return whether this broker connects to an address already, or never does."""
@@ -138,9 +145,11 @@ class Members:
         for address in addresses:
             if known := self._members.get(address):
                 known.found_by = min(known.found_by, found_by, key=_SUREST_FIRST.index)
-            if self.knows(address) or not _is_address(address):
+            if self.knows(address) or not is_address(address) or self._is_stopped:
                 continue
-            if self._is_stopped or len(self._members) >= MOST_BROKERS:
+            if found_by != "broker":
+                self._make_room()
+            if len(self._members) >= f.MOST_BROKERS:
                 continue
             if fault := hidden(address, self._own_address):
                 self._hide(address, fault)
@@ -161,9 +170,18 @@ class Members:
         if (task := self._tasks.pop(address, None)) is not None:
             task.cancel()
 
+    def _make_room(self) -> None:
+        """Forget a broker that others have named, and that is not linked, if there are too many: one that was
+        never reached, or was not for the longest time."""
+        if len(self._members) < f.MOST_BROKERS:
+            return
+        named = [one for one in self._members.values() if one.found_by == "broker" and one.link is None]
+        if named:
+            self._forget_listed(min(named, key=lambda one: (bool(one.name), one.since)).address)
+
     def _hide(self, address: str, fault: str) -> None:
         """Log once that the address of a broker is of no use here."""
-        if len(self._hidden) < MOST_BROKERS:
+        if len(self._hidden) < f.MOST_BROKERS:
             self._hidden.add(address)
             log.warning("a broker of the cluster is not connected to: %s", fault)
 
@@ -175,6 +193,8 @@ class Members:
         assert broker is not None
         if broker.name == own.name:
             self._refuse_own(broker, own)
+        if broker.address == own.address and own.address:
+            raise _same_address(own, broker)
         member = self._member_of(broker)
         former = member.link
         if former is not None and former.broker is not None:
@@ -203,15 +223,17 @@ class Members:
         named = self.named(broker.name)
         if named is not None and (named.link is not None or broker.address not in self._members):
             return named
-        if not broker.address:  # an adopted broker: it connects to others, and none to it
-            return self._members.setdefault(f"~{broker.name}", Member("", "broker"))
         if broker.address not in self._members:
+            self._make_room()
             self.learn([broker.address], "broker")
+        if not broker.address and len(self._members) < f.MOST_BROKERS:
+            # An adopted broker: it connects to others, and none to it.
+            return self._members.setdefault(f"~{broker.name}", Member("", "broker"))
         found = self._members.get(broker.address)
         if broker.address in self._hidden:
             raise Refused("cluster-mismatch", hidden(broker.address, self._own_address))
         if found is None:
-            raise Refused("too-many", f"the cluster has {MOST_BROKERS} brokers, the maximum")
+            raise Refused("too-many", f"the cluster has {f.MOST_BROKERS} brokers, the maximum")
         return found
 
     def ended(self, link: Link, reason: Refused) -> None:
@@ -252,13 +274,21 @@ class Members:
         self._members.pop(member.address, None)
 
     async def _keep(self, address: str) -> None:
-        """Connect to a broker whenever there is no link to it."""
+        """Connect to a broker whenever there is no link to it; a bounded number of times if only others have
+        named it, and it cannot be reached."""
+        attempts = 0
         while True:
             member = self._members.get(address)
+            if member is not None and _is_absent(member, attempts):
+                why = member.reason.detail
+                log.info("%s, which another broker has named, is not reached: %s", address, why)
+                del self._members[address]
+                member = None
             if member is None:
                 self._tasks.pop(address, None)
                 return
             if member.link is None:
+                attempts += 1
                 await self._try(member)
             await asyncio.sleep(RETRY_REFUSED_S if member.is_refused else RETRY_S)
 
@@ -278,6 +308,9 @@ class Members:
                     server_hostname=host if self._tls is not None else None,
                     ssl_handshake_timeout=CONNECT_S if self._tls is not None else None,
                 )
+        except asyncio.CancelledError:
+            self._dialled.pop(link, None)
+            raise
         except (OSError, TimeoutError) as error:
             self._dialled.pop(link, None)
             if member.link is None and not member.is_stopped:
@@ -285,17 +318,18 @@ class Members:
             log.debug("%s cannot be reached: %s", member.address, error)
 
 
+def _is_absent(member: Member, attempts: int) -> bool:
+    """Return whether nothing but what others have said speaks for a broker after so many attempts."""
+    return member.is_unconfirmed and not member.is_refused and attempts >= _MOST_ATTEMPTS
+
+
 def _check_same_place(linked: f.Identity, other: f.Identity) -> None:
     """Raise Refused unless a broker is the one that is linked, started again: one that has moved comes once
     the link has ended, and of two with one name, or at one address, the first stays."""
+    if linked.name != other.name:
+        raise _same_address(linked, other)
     if linked.address != other.address:
         raise _same_name(linked, other)
-    if linked.name != other.name:
-        raise Refused(
-            "cluster-mismatch",
-            f"imq.cluster.hostname (cluster_host): two brokers, {linked.name!r} and {other.name!r}, have the "
-            f"address {other.address}; set it to the name by which others reach each of them",
-        )
 
 
 def _same_name(one: f.Identity, other: f.Identity) -> Refused:
@@ -306,9 +340,12 @@ def _same_name(one: f.Identity, other: f.Identity) -> Refused:
     )
 
 
-def _is_address(text: str) -> bool:
-    host, _, port = text.rpartition(":")
-    return bool(host) and len(text) <= 300 and port.isdigit() and 0 < int(port) < 65536
+def _same_address(one: f.Identity, other: f.Identity) -> Refused:
+    return Refused(
+        "cluster-mismatch",
+        f"imq.cluster.hostname (cluster_host): two brokers, {one.name!r} and {other.name!r}, have the "
+        f"address {other.address}; set it at each of them to the name by which others reach it",
+    )
 
 
 def _reason(error: OSError | TimeoutError) -> Refused:

@@ -215,7 +215,7 @@ class Browser:
         """The messages of this broker for one of the cluster that asks. Raises Refused."""
         if question.after is not None and question.tag != self.ids.tag:
             raise of_another_journal()
-        chosen = filters.of(msgspec.json.decode(question.where)) if question.where else Filter()
+        chosen = _filter_in(question.where)
         fits = None if chosen.empty else filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
         search = Search(
             *(question.address, question.limit, question.state, fits, question.backwards), MOST_BYTES
@@ -324,6 +324,14 @@ class Browser:
         for item in found[:end]:
             fits = search.state is None or item.state == search.state
             yield item, (core_browse.message_of(item) or next(bodies)) if fits else None
+
+
+def _filter_in(where: str) -> Filter:
+    """The filter that another broker has sent, in JSON. Raises Refused."""
+    try:
+        return filters.of(msgspec.json.decode(where, type=dict[str, object])) if where else Filter()
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refused("invalid", f"filter: {error}") from None
 
 
 def _stored(search: Search, step: _Step) -> list[int]:
