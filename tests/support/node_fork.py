@@ -17,6 +17,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,16 +33,20 @@ from broker_app.net.server.listeners import Ports, bound
 from broker_app.node import node
 from broker_app.node.process import Site, run
 from broker_app.reflex import cnf
+from broker_app.rules.rule import Rule
+from broker_app.rules.ruleset import Rules
 
 _log = logging.getLogger(__name__)
 
 
 class Order(NamedTuple):
-    """A node: its settings, its policy, and where its log goes."""
+    """A node: its settings, its policy, where its log goes, and the rules of the policy, which are compiled
+    there."""
 
     settings: dict[str, Any]
     policy: Policy
     log_file: Path
+    rules: tuple[Rule, ...] = ()
 
     def line(self) -> bytes:
         return base64.b64encode(pickle.dumps(self)) + b"\n"
@@ -119,7 +124,8 @@ def _app(running: node.Node) -> Any:
 
 async def _serve(order: Order, lifeline: int, answers: int) -> None:
     asyncio.get_running_loop().add_reader(lifeline, os._exit, 0)
-    logins = Logins(order.policy, lambda given, expected: given == expected, failure_delay_s=0.01)
+    policy = replace(order.policy, rules=Rules(order.rules))
+    logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
 
     def ready(ports: Ports) -> None:
         os.write(answers, b"%d %d %d\n" % (os.getpid(), ports.web, ports.stomp or 0))

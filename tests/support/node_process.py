@@ -26,6 +26,7 @@ from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.masks.mask import Mask
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.net.policy.policy import Policy, UserFacts
+from broker_app.rules.rule import Rule
 from tests.support.broker_process import ROOT, BrokerFailed
 from tests.support.children import Child
 from tests.support.forked import Forked
@@ -60,6 +61,8 @@ class NodeProcess:
         self.callbacks: dict[str, Callback] = {}
         #: its masks, as of the next start
         self.masks: tuple[Mask, ...] = ()
+        #: its rules, as of the next start
+        self.rules: tuple[Rule, ...] = ()
         self.settings = settings
         self.starts = 0
         self._nodes = nodes
@@ -93,7 +96,7 @@ class NodeProcess:
             masks=self.masks,
             destinations=Destinations(rows),
         )
-        order = Order(settings, policy, self.log_file)
+        order = Order(settings, policy, self.log_file, self.rules)
         try:
             self._pid, self.port, self.stomp_port = self._nodes.fork(order)
         except BrokerFailed as failed:
