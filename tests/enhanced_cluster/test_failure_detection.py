@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import time
 
 import msgspec
@@ -11,6 +13,7 @@ from broker_app.features.cluster.report import TakeoverReport
 from broker_app.features.enhanced_cluster.failure_detection import FailureDetector, Timing
 from broker_app.features.enhanced_cluster.members import members_of
 from broker_app.features.enhanced_cluster.registry import JournalNote, JournalState, Seen, SeenTakeover
+from tests.support.chance import FIRST_SEED, rounds
 
 #: those of GlassFish MQ's guide: 66 s
 GUIDE = Timing(2.0, 3, 30.0, 2, 10.0)
@@ -41,10 +44,75 @@ class Stage:
     def pass_until_failed(self) -> float:
         """Looks as often as the detector wants, until the member counts as failed; when that was."""
         while not self.detector.is_failed("shop.b1"):
-            self.now += self.detector.interval_s
+            self.now += self.detector.wait_s(self.now)
             self.look()
             assert self.now < 10_000
         return self.now - self.beaten_at
+
+
+class Death:
+    """A member dies at 100 s, a time after its last heart-beat, and renews its lease until then. Another one
+    looks at it: each step of a look takes its time."""
+
+    def __init__(self, timing: Timing, chance: random.Random) -> None:
+        self._chance = chance
+        self._stage = Stage(timing)
+        self._stage.now = chance.uniform(50.0, 51.0)
+        self._last_beat = 100.0 - chance.choice([0.0, chance.uniform(0.0, timing.heartbeat_s)])
+        self._timing = timing
+        # Of four steps, which a look has at most.
+        self._step_s = min(timing.heartbeat_s / 8, timing.monitor_s / 3) / 4
+        #: when the member was first found suspect
+        self.suspect_at = 0.0
+
+    def _step(self) -> None:
+        self._stage.now += self._chance.choice([0.0, self._step_s, self._chance.uniform(0.0, self._step_s)])
+
+    def _age_s(self) -> float:
+        """The age of its last heart-beat: it had sent them regularly."""
+        heartbeat_s = self._timing.heartbeat_s
+        to_come = max(0, math.ceil((self._last_beat - self._stage.now) / heartbeat_s))
+        return self._stage.now - (self._last_beat - to_come * heartbeat_s)
+
+    def taken_at(self) -> float:
+        """When the other one begins to take over."""
+        stage, detector = self._stage, self._stage.detector
+        while stage.now < 10_000:
+            begun = stage.now
+            self._step()  # its own heart-beat
+            age_s = self._age_s()
+            self._step()  # the answer
+            detector.look([Seen(a_member_note("b1", suspects=[]), age_s)])
+            if detector.suspicions and not self.suspect_at:
+                self.suspect_at = stage.now
+            if detector.is_failed("shop.b1"):
+                left_s = 100.0 + self._timing.lease_s - stage.now
+                self._step()
+                if left_s <= 0:
+                    return stage.now
+                detector.look_in(left_s)
+            stage.now += detector.wait_s(begun)
+            self._step()  # until it runs
+        raise AssertionError("it is taken over by none")
+
+
+def a_timing(chance: random.Random) -> Timing:
+    heartbeat_s, monitor_s = (chance.choice([0.1, 0.4, 0.5, 1.0, 1.5, 3.0, 30.0]) for _ in range(2))
+    lease_s = chance.choice([0.5, 3.0, 10.0, 60.0])
+    return Timing(heartbeat_s, chance.randint(1, 4), monitor_s, chance.randint(1, 4), lease_s)
+
+
+@pytest.mark.parametrize("number", rounds(few=2, many=100))
+def test_a_takeover_begins_within_the_worst_case_although_looks_take_their_time(number: int) -> None:
+    chance = random.Random(FIRST_SEED + number)
+    for _ in range(150):
+        timing = chance.choice([Timing(1.0, 2, 0.5, 2, 3.0), a_timing(chance)])
+        death = Death(timing, chance)
+        taken_at = death.taken_at()
+        assert death.suspect_at > 100.0 or timing.heartbeat_threshold == 1, "one that lives is suspect"
+        assert taken_at - 100.0 <= timing.worst_case_s, timing
+        looks_s = timing.monitor_s * timing.monitor_threshold
+        assert taken_at - death.suspect_at > looks_s - 0.001, "it was watched for a shorter time"
 
 
 @pytest.mark.parametrize("timing", [GUIDE, Timing(5.0, 3, 30.0, 3, 10.0), Timing(1.0, 2, 0.5, 2, 3.0)])

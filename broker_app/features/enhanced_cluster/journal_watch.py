@@ -236,8 +236,9 @@ class JournalWatch:
                 self._unreachable = str(error)
             except Exception as error:  # or no member would be taken over any more
                 internal_errors.note("the watch over the journals of the cluster", error)
-            interval_s = 0.0 if self._ahead.is_behind else self._detector.interval_s
-            self._due.wait(max(0.05, interval_s - (time.monotonic() - begun)))
+            if self._ahead.is_behind:
+                self._detector.look_in(0.0)
+            self._due.wait(self._detector.wait_s(begun))
             self._due.clear()
         self._ahead.close()
 
@@ -342,6 +343,8 @@ class JournalWatch:
                 return None
             reason = Reason(f"{note.holder} has stopped in good order {age_s:.0f} s ago ({note.state})")
         lease = self._store(note.journal).lease()
+        if lease is not None and not _is_over(lease):
+            self._detector.look_in(lease.left_s)
         return reason if lease is not None and _is_over(lease) else None
 
     def _store(self, journal: str) -> Store:
