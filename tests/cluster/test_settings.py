@@ -108,6 +108,21 @@ def test_settings_that_must_be_equal_have_the_names_that_users_know() -> None:
     }
 
 
+def test_members_of_an_enhanced_cluster_agree_in_all_that_decides_when_one_is_taken_over() -> None:
+    enhanced = {"cluster_id": "shop", "journal": "file:/srv/shop", "name": "b1"}
+    own, other = (settings.must_be_equal(member(**enhanced, lease_s=value)) for value in ("2", "5"))
+    assert own.keys() - settings.must_be_equal(member()).keys() == {
+        "imq.cluster.heartbeat.interval",
+        "imq.cluster.heartbeat.threshold",
+        "imq.cluster.monitor.interval",
+        "imq.cluster.monitor.threshold",
+        "lease_s",
+    }
+    found = settings.difference(own, other)
+    assert found == ("lease_s", "2.0", "5.0")
+    assert settings.mismatch("b1", "b2", found).detail.startswith("lease_s is '2.0' at b1 and '5.0' at b2, ")
+
+
 def test_a_keeper_that_may_move_is_not_compared() -> None:
     moving = member(cluster="b1", cluster_keeper="b1", cluster_dynamic_keeper="true")
     assert "imq.cluster.masterbroker" not in settings.must_be_equal(moving)

@@ -91,6 +91,8 @@ def must_be_equal(config: Config) -> dict[str, str]:
     if config.cluster_id is None:  # nothing is watched
         for name in _OF_ENHANCED:
             del values[name]
+    else:
+        values["lease_s"] = _text(config.lease_s)
     if config.cluster_dynamic_keeper:  # it may have moved since one of them was started
         del values["imq.cluster.masterbroker"]
     return values
