@@ -21,6 +21,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
 from broker_app.features.cluster.report import DiscoveryReport, EnhancedReport, TakeoverReport, TakeoverTotals
 from broker_app.features.enhanced_cluster.failure_detection import FailureDetector, Timing
+from broker_app.features.enhanced_cluster.leases import Leases, is_over
 from broker_app.features.enhanced_cluster.members import members_of
 from broker_app.features.enhanced_cluster.read_ahead import ReadAhead
 from broker_app.features.enhanced_cluster.registry import (
@@ -39,7 +40,7 @@ from broker_app.features.enhanced_cluster.takeover import (
     Takeover,
 )
 from broker_app.journal.errors import JournalError
-from broker_app.journal.store import LeaseState, Store, Unreachable
+from broker_app.journal.store import Unreachable
 from broker_app.journal.worker import CallSoon
 from broker_app.storage.factory import store_at
 
@@ -109,7 +110,7 @@ class JournalWatch:
         self.taking_since = 0.0
         self._content = Content([], [])
         self._orders: deque[Order] = deque()
-        self._stores: dict[str, Store] = {}
+        self._leases = Leases(self._make_store)
         self._closing = Event()
         self._due = Event()
         self._thread: Thread | None = None
@@ -218,8 +219,7 @@ class JournalWatch:
 
     def close_stores(self) -> None:
         """Close the connections. Blocks."""
-        for store in self._stores.values():
-            store.release()
+        self._leases.close()
         self._registry.close()
 
     # ------------------------------------------------------------------ the thread
@@ -256,6 +256,16 @@ class JournalWatch:
             if not self._closing.is_set() and self._may_take():
                 self._take_if_free(seen)
         self._read_ahead(others)
+        self._forget_others({seen.note.journal for seen in others if self._is_awaited(seen.note)})
+
+    def _is_awaited(self, note: JournalNote) -> bool:
+        """Return whether the holder of a journal is suspect, or has stopped and may come back."""
+        return note.state in ("stopped", "restarting") or note.journal in self._detector.suspicions
+
+    def _forget_others(self, journals: set[str]) -> None:
+        """Forget all journals but these: each takeover is followed by a new one."""
+        self._leases.keep(journals)
+        self._again_at = {journal: at for journal, at in self._again_at.items() if journal in journals}
 
     def _check_own_address(self, others: list[Seen]) -> None:
         """Report a member that has the address of this one: the two are never linked."""
@@ -342,16 +352,11 @@ class JournalWatch:
             if waits_s is None or age_s < waits_s:
                 return None
             reason = Reason(f"{note.holder} has stopped in good order {age_s:.0f} s ago ({note.state})")
-        lease = self._store(note.journal).lease()
-        if lease is not None and not _is_over(lease):
-            self._detector.look_in(lease.left_s)
-        return reason if lease is not None and _is_over(lease) else None
-
-    def _store(self, journal: str) -> Store:
-        store = self._stores.get(journal)
-        if store is None:
-            store = self._stores[journal] = self._make_store(journal)
-        return store
+        lease = self._leases.of(note.journal)
+        if lease is None or is_over(lease):
+            return reason if lease is not None else None
+        self._detector.look_in(lease.left_s)
+        return None
 
     def _take(self, note: JournalNote, reason: Reason) -> TakeoverReport | None:
         """Take a journal over, unless another broker is faster."""
@@ -407,8 +412,8 @@ class JournalWatch:
             raise Refused("conflict", f"this is {name} itself: give the order to another member")
         if note.holder != name:
             raise Refused("conflict", f"{note.holder} has taken over {name} already")
-        lease = self._store(note.journal).lease()
-        if lease is not None and not _is_over(lease) and not order.force:
+        lease = self._leases.of(note.journal)
+        if lease is not None and not is_over(lease) and not order.force:
             raise Refused(
                 "conflict",
                 f"{name} may be alive: its last heart-beat was {age_s:.1f} s ago, and its lease lasts "
@@ -420,8 +425,3 @@ class JournalWatch:
 
 def _not_active() -> Refused:
     return Refused("not-active", "this broker stops: give the order to another member")
-
-
-def _is_over(lease: LeaseState) -> bool:
-    """Return whether the holder of a lease has lost it, or has given it back."""
-    return lease.is_released or lease.left_s <= 0
