@@ -238,3 +238,13 @@ class Store(Protocol):
     def statistics(self) -> dict[str, int]:
         """Counters and gauges, for telemetry; cheap, and from memory."""
         ...
+
+
+class ErasableStore(Store, Protocol):
+    """A store whose journal can be deleted as a whole."""
+
+    def erase(self) -> None:
+        """Delete the journal with all that belongs to it, as the holder of the lease, and close all
+        connections. Its name can be used again. What is left by a crash in between is deleted when it is
+        acquired and erased once more. Raises Fenced."""
+        ...

@@ -10,7 +10,7 @@ from broker_app.config import Config, ConfigError
 from broker_app.core.records import body_at
 from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.shared.shared_journal import SharedJournal
-from broker_app.journal.store import Holder, Store
+from broker_app.journal.store import ErasableStore, Holder, Store
 from broker_app.journal.stores.directory.store import FileStore
 from broker_app.journal.worker import CallSoon
 
@@ -71,7 +71,7 @@ def journal_directories(config: Config) -> dict[str, Path]:
     return found
 
 
-def make_store(config: Config) -> Store:
+def make_store(config: Config) -> ErasableStore:
     """A store with connections of its own. Raises ConfigError for an address that is not one of a store."""
     assert config.journal is not None
     return store_at(config.journal, config.journal_name)
@@ -82,7 +82,7 @@ def is_address(place: str) -> bool:
     return place.startswith(f"{_FILES}:") or "://" in place
 
 
-def store_at(address: str, name: str) -> Store:
+def store_at(address: str, name: str) -> ErasableStore:
     """The store of broker `name` at an address, with connections of its own. Raises ConfigError."""
     scheme = urlsplit(address).scheme
     if scheme in _POSTGRES:
@@ -117,7 +117,7 @@ def _directory(address: str) -> Path:
     return Path(path)
 
 
-def _postgres(url: str, name: str) -> Store:
+def _postgres(url: str, name: str) -> ErasableStore:
     # Here and below: brokers with files need no client of a database.
     try:
         import psycopg  # noqa: F401 - not all brokers need it
@@ -133,7 +133,7 @@ def _postgres(url: str, name: str) -> Store:
         raise ConfigError(str(error)) from error
 
 
-def _redis(url: str, name: str) -> Store:
+def _redis(url: str, name: str) -> ErasableStore:
     from broker_app.journal.stores.redis import RedisStore
 
     try:

@@ -20,6 +20,7 @@ from broker_app.journal.errors import JournalDamaged, JournalError, JournalFaile
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import (
     Carried,
+    ErasableStore,
     Fenced,
     Grant,
     Holder,
@@ -44,7 +45,7 @@ NUMBERS = itertools.count()
 ONE, TWO = Holder("one:8000", "stomp://one:61613"), Holder("two:8000", "stomp://two:61613")
 
 
-def store_of(kind: str, request: pytest.FixtureRequest, name: str) -> Store:
+def store_of(kind: str, request: pytest.FixtureRequest, name: str) -> ErasableStore:
     """A store with connections of its own."""
     if kind == "files":
         return FileStore(request.getfixturevalue("tmp_path"), name)
@@ -218,9 +219,16 @@ def test_what_is_wanted_outlives_the_segments_around_it(open_life: Open) -> None
 
 
 @pytest.fixture
-def stores(request: pytest.FixtureRequest, kind: str) -> Iterator[tuple[Store, Store]]:
+def name() -> str:
+    """The name of a journal that no other test has."""
+    return f"j{next(NUMBERS)}"
+
+
+@pytest.fixture
+def stores(
+    request: pytest.FixtureRequest, kind: str, name: str
+) -> Iterator[tuple[ErasableStore, ErasableStore]]:
     """The stores of two brokers with one journal."""
-    name = f"j{next(NUMBERS)}"
     both = store_of(kind, request, name), store_of(kind, request, name)
     yield both
     for store in both:
@@ -275,6 +283,7 @@ def test_a_former_holder_changes_nothing(stores: tuple[Store, Store]) -> None:
         lambda: one.append_all(1, [LogBatch(2, 1, b"late")]),
         lambda: one.adopt(Grant(9, 1, 1)),
         lambda: one.put_holder_note("configuration", b"late"),
+        one.erase,
         lambda: one.renew(30),
     )
     two.put_holder_note("configuration", b"mine")
@@ -287,6 +296,66 @@ def test_a_former_holder_changes_nothing(stores: tuple[Store, Store]) -> None:
     one.release()
     state = two.lease()
     assert state is not None and state.left_s > 20
+
+
+def names_of(kind: str, request: pytest.FixtureRequest, journal: str) -> list[str]:
+    """The names of all that a store has of a journal."""
+    if kind == "files":
+        folder = request.getfixturevalue("tmp_path")
+        return [path.name for path in folder.iterdir() if path.name.startswith(f"mom_journal_{journal}")]
+    server: Postgres | Redis = request.getfixturevalue(kind)
+    if isinstance(server, Postgres):
+        with psycopg.connect(server.url) as connection:
+            where = "SELECT nspname FROM pg_namespace WHERE nspname = %s"
+            return [row[0] for row in connection.execute(where, (f"mom_journal_{journal}",))]
+    return [key.decode() for key in cast(Any, server.client).keys(f"{{mom:journal:{journal}}}*")]
+
+
+def test_nothing_is_left_of_a_journal_that_is_erased_and_its_former_holders_are_fenced(
+    stores: tuple[ErasableStore, ErasableStore], kind: str, request: pytest.FixtureRequest, name: str
+) -> None:
+    one, two = stores
+    one.acquire(ONE, 30)
+    for position in range(1, 5):
+        one.append(position, position, 1, b"%d" % position)
+    one.carry(5, [Carried(1, [1], b"1")], [1])
+    for position in (2, 3):
+        one.put_snapshot(position, [b"state"])
+    one.put_holder_note("configuration", b"mine")
+    two.put_note("broker/two", b"")
+    assert names_of(kind, request, name)
+    two.acquire(TWO, 30, force=True)
+    two.erase()
+    assert names_of(kind, request, name) == []
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: one.append(6, 5, 1, b"late"),
+        lambda: one.put_snapshot(5, [b"late"]),
+        lambda: one.put_holder_note("configuration", b"late"),
+        one.erase,
+        lambda: one.renew(30),
+    )
+    for attempt in attempts:
+        with pytest.raises(Fenced, match="epoch 1 has ended"):
+            attempt()
+    assert names_of(kind, request, name) == [], "the former holder has made it again"
+    two.release()
+    assert (two.lease(), two.extent()) == (None, None)
+    assert two.acquire(TWO, 30).epoch == 1
+    assert list(two.frames(1)) == []
+    assert two.snapshot() is None
+
+
+def test_what_is_left_when_an_erasing_holder_has_ended_in_between_is_erased_by_the_next(
+    tmp_path: Path,
+) -> None:
+    one, two = FileStore(tmp_path, "b1"), FileStore(tmp_path, "b1")
+    one.acquire(ONE, 30)
+    (epoch,) = one.directory.glob("epoch-*")
+    epoch.rename(tmp_path / "mom_journal_b1+of-one-that-has-ended")
+    two.acquire(TWO, 30)
+    two.erase()
+    one.release()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_batch_that_is_stored_twice_is_there_once(stores: tuple[Store, Store]) -> None:

@@ -48,6 +48,8 @@ _SHORT = ("lease", "notes")
 #: work in transactions that hold up a takeover, and the seconds after which the server ends one whose broker
 #: sends nothing more: that may be paused, or be lost with its machine
 _HOLDING, _IDLE_S = ("upkeep", "notes"), 3
+#: seconds to wait for readers of a journal that is deleted
+_LOCK_S = 1
 #: rows that a scan fetches at a time, and bytes of one part of a snapshot
 _FETCH, _PART_BYTES = 256, 8 * 1024 * 1024
 #: frames that replay fetches at a time
@@ -189,6 +191,22 @@ class PostgresStore:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    def erase(self) -> None:
+        """See `store.ErasableStore.erase`."""
+        from psycopg import sql
+
+        with self._connected("notes") as connection, connection.transaction():
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_S}s",))
+            # First: with the lock of its row alone, and a taker that waits for that, neither would go on.
+            connection.execute("LOCK TABLE lease IN ACCESS EXCLUSIVE MODE")
+            held = connection.execute(_sql("hold"), self._grant).fetchone()
+            if held is not None:
+                connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(self._schema)))
+        if held is None:
+            raise self._fenced()
+        self._epoch = 0
+        self.release()
 
     def interrupt(self) -> None:
         """See `store.Store.interrupt`."""
@@ -424,6 +442,8 @@ class PostgresStore:
             raise Unreachable(f"{self.description}: {_first_line(error)}") from error
         except psycopg.Error as error:
             self._drop(work)
+            if self._epoch and isinstance(error, (errors.InvalidSchemaName, errors.UndefinedTable)):
+                raise Fenced(f"{self.description} is gone: epoch {self._epoch} has ended") from error
             raise JournalFailed(f"{self.description}: {_first_line(error)}") from error
 
     @contextlib.contextmanager

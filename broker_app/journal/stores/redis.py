@@ -55,6 +55,8 @@ _RUN_BYTES, _PART_BYTES, _CARRY_BYTES = 8 * 1024 * 1024, 8 * 1024 * 1024, 1024 *
 _NEEDED = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 #: values of the query parameter `durability`: what may be lost, or that it was not checked
 _EVERYSEC, _UNCHECKED = DURABILITIES = ("everysec", "unchecked")
+#: the keys that a journal has once, next to its lease
+_KEYS = ("segments", "carries", "snapshot", "snapshot:a", "snapshot:b", "notes", "notes:at")
 #: of a batch before which others may be missing
 _AFTER_GAP = 1
 _MICRO = 1_000_000
@@ -172,6 +174,12 @@ class RedisStore:
         self._epoch = 0
         self._client.close()
         self._short.close()
+
+    def erase(self) -> None:
+        """See `store.ErasableStore.erase`."""
+        self._fenced_run("erase", _KEYS, [self._key("segment:"), self._key("rows:")])
+        self._epoch = 0
+        self.release()
 
     def interrupt(self) -> None:
         """See `store.Store.interrupt`."""

@@ -11,6 +11,8 @@ from broker_app.journal.files import File, Files
 
 EPOCH, LEASE, SNAPSHOT = "epoch-", "lease", "snapshot"
 LOG, CARRY, DRAFT = ".log", ".carry", ".new"
+#: behind the name of a journal that is deleted: no journal has it in its name, which is quoted
+GONE: Final = "+"
 _DIGITS: Final = 20
 
 

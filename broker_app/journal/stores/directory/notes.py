@@ -51,8 +51,8 @@ class FileNotes:
 
     def put_from(self, home: Files, key: str, content: bytes) -> None:
         """Write a note, or replace it, by way of a file in `home`; nothing is written when `home` is gone."""
-        self._files.create_directory()
         with unique_draft(home, content) as draft:
+            self._files.create_directory()
             home.rename(draft, os.path.relpath(self._files.directory / quote(key, safe=""), home.directory))
 
     def drop(self, key: str) -> None:

@@ -7,6 +7,7 @@
         S.log, S.carry      segments of rows (`file_rows`); a carry segment begins with those it replaces
         snapshot
       notes/KEY
+    mom_journal_NAME+ID/    of a holder that erases the journal
 
 **Fencing is the rename of the directory.** What a former holder creates, renames or deletes, it names by the
 old path, which is gone. It may still append to the last segment, which it has open: the taker has replaced
@@ -17,9 +18,11 @@ confirmed.
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import random
+import shutil
 import time
 from array import array
 from bisect import bisect_left
@@ -53,6 +56,7 @@ from broker_app.journal.stores.directory.extent import ExtentReader
 from broker_app.journal.stores.directory.layout import (
     CARRY,
     DRAFT,
+    GONE,
     LEASE,
     LOG,
     SNAPSHOT,
@@ -260,6 +264,25 @@ class FileStore:
             self._log = None
         self._clock.close()
         self._notes.close()
+
+    def erase(self) -> None:
+        """See `store.ErasableStore.erase`. The directory of the holder is moved away first: no other
+        broker can do that, and none takes the journal over from then on."""
+        home, parent = self._home, self._files.directory.parent
+        if home is None:
+            raise Fenced(f"{self.description}: this broker does not hold the journal")
+        begins = f"{self._files.directory.name}{GONE}"
+        with self._reachable():
+            try:
+                home.directory.rename(parent / f"{begins}{uuid4().hex}")
+            except FileNotFoundError:
+                raise self._fenced() from None
+        self._home = None
+        self.release()
+        for path in (self._files.directory, *parent.glob(f"{glob.escape(begins)}*")):
+            with self._reachable(), contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path)
+        Files(parent).sync_directory()
 
     def interrupt(self) -> None:
         """See `store.Store.interrupt`: calls to a file system cannot be interrupted."""
