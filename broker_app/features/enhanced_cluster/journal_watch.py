@@ -32,6 +32,7 @@ from broker_app.features.enhanced_cluster.registry import (
     Seen,
     registry_name,
 )
+from broker_app.features.enhanced_cluster.removal import Removal
 from broker_app.features.enhanced_cluster.takeover import (
     OwnBroker,
     Reason,
@@ -40,7 +41,7 @@ from broker_app.features.enhanced_cluster.takeover import (
     Takeover,
 )
 from broker_app.journal.errors import JournalError
-from broker_app.journal.store import Unreachable
+from broker_app.journal.store import Holder, Unreachable
 from broker_app.journal.worker import CallSoon
 from broker_app.storage.factory import store_at
 
@@ -123,6 +124,8 @@ class JournalWatch:
         #: when a journal that could not be taken over is tried again
         self._again_at: dict[str, float] = {}
         self._ahead = ReadAhead(self._takeover_of)
+        holder = Holder(member.name, ",".join(member.uris))
+        self._removal = Removal(self._registry, self._make_store, holder, config.lease_s)
 
     # ------------------------------------------------------------------ the loop
 
@@ -257,6 +260,8 @@ class JournalWatch:
                 self._take_if_free(seen)
         self._read_ahead(others)
         self._forget_others({seen.note.journal for seen in others if self._is_awaited(seen.note)})
+        if not self._closing.is_set():
+            self._removal.prune(others)
 
     def _is_awaited(self, note: JournalNote) -> bool:
         """Return whether the holder of a journal is suspect, or has stopped and may come back."""
@@ -353,10 +358,19 @@ class JournalWatch:
                 return None
             reason = Reason(f"{note.holder} has stopped in good order {age_s:.0f} s ago ({note.state})")
         lease = self._leases.of(note.journal)
-        if lease is None or is_over(lease):
-            return reason if lease is not None else None
+        if lease is None:
+            self._forget_deleted(note)
+            return None
+        if is_over(lease):
+            return reason
         self._detector.look_in(lease.left_s)
         return None
+
+    def _forget_deleted(self, note: JournalNote) -> None:
+        """Forget a journal that is not there, if its member has a later one: a former holder that was paused
+        has noted it once more."""
+        if self._registry.generation(note.member) > note.generation:
+            self._registry.forget(note.journal)
 
     def _take(self, note: JournalNote, reason: Reason) -> TakeoverReport | None:
         """Take a journal over, unless another broker is faster."""

@@ -101,6 +101,11 @@ class Registry:
         if older is not newer:
             self._store.drop_note(_journal_key(older.note))
 
+    def forget(self, journal: str) -> None:
+        """Delete the notes about a journal."""
+        for key in self._store.notes(f"{_JOURNALS}{journal}/"):
+            self._store.drop_note(key)
+
     def journals(self) -> list[Seen]:
         """All journals."""
         return self.read().journals

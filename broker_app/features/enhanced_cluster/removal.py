@@ -1,0 +1,84 @@
+"""Deletes journals that none needs any more, with their notes: under their leases, so that no member can take
+them over meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from broker_app.features.enhanced_cluster.registry import JournalNote, Registry, Seen
+from broker_app.journal.errors import JournalError
+from broker_app.journal.store import ErasableStore, Holder, LeaseHeld
+
+log = logging.getLogger(__name__)
+
+#: seconds until a journal that could not be deleted is tried again
+_TRY_AGAIN_S: Final = 10.0
+
+
+class Removal:
+    """Belongs to the thread of the watch. `make_store` makes the store of a journal."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        make_store: Callable[[str], ErasableStore],
+        holder: Holder,
+        lease_s: float,
+    ) -> None:
+        self._registry = registry
+        self._make_store = make_store
+        self._holder = holder
+        self._lease_s = lease_s
+        self._again_at = 0.0
+
+    def prune(self, journals: Iterable[Seen]) -> None:
+        """Delete one of the journals that are `superseded`: all members try. What was left in between is
+        deleted by the next attempt."""
+        note = next(superseded(journals), None)
+        if note is None or time.monotonic() < self._again_at:
+            return
+        self._again_at = time.monotonic() + _TRY_AGAIN_S
+        try:
+            self.delete([note])
+        except LeaseHeld:  # by another member, which does the same
+            return
+        except JournalError as error:
+            log.warning("the journal %s is drained, and cannot be deleted now: %s", note.journal, error)
+            return
+        self._again_at = 0.0
+        log.info("the journal %s is deleted: it was drained, as was a newer one", note.journal)
+
+    def delete(self, notes: Sequence[JournalNote], *, force: bool = False) -> None:
+        """Delete journals of one member, which uses none of them again; with `force` those too that another
+        member serves. Raises LeaseHeld, when all are still there, and JournalError."""
+        with ExitStack() as stack:
+            stores = []
+            for note in notes:
+                store = self._make_store(note.journal)
+                stack.callback(store.release)
+                store.acquire(self._holder, self._lease_s, force=force and note.holder != note.member)
+                stores.append(store)
+            newest = max(notes, key=lambda note: note.generation)
+            self._registry.set_generation(newest.member, newest.generation + 1)
+            for store in stores:
+                store.erase()
+        for note in notes:
+            self._registry.forget(note.journal)
+
+
+def superseded(journals: Iterable[Seen]) -> Iterator[JournalNote]:
+    """The journals that are drained, but the newest such one of each member, which shows what became of
+    it."""
+    newest: dict[str, JournalNote] = {}
+    for note, _ in journals:
+        if note.state != "drained":
+            continue
+        other = newest.get(note.member)
+        if other is not None:
+            yield min(note, other, key=lambda one: one.generation)
+        if other is None or note.generation > other.generation:
+            newest[note.member] = note
