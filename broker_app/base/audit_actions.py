@@ -104,6 +104,7 @@ MIRRORS_PAUSED = _action("mirrors", _("paused"), "reason,for_s")
 MIRRORS_RESUMED = _action("mirrors", _("resumed"))
 
 MEMBER_TAKEN_OVER = _action("cluster", _("took over"), "reason,force")
+MEMBER_REMOVED = _action("cluster", REMOVED, "reason,force")
 CENTRAL_FILE_RELOADED = _action("cluster", _("reloaded"), "brokers")
 CLIENTS_REBALANCED = _action("cluster", _("rebalanced"), "planned")
 CHANGE_RECORD_RESTORED = _action("cluster", _("restored"), "changes")

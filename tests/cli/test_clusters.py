@@ -199,3 +199,16 @@ async def test_a_takeover_is_asked_for_with_the_time_since_the_member_was_seen(s
     forced = await served.mom("takeover", "-n", "b2", "-f")
     assert (forced.code, "its last heart-beat was 2.5 s ago" in forced.err) == (OK, True)
     assert [order[::2] for order in served.rest.takeovers] == [("b2", False), ("b2", True)]
+
+
+async def test_a_removal_is_asked_for_with_the_messages_of_the_member(served: Served) -> None:
+    served.rest.cluster = a_report(a_link("b2"), enhanced=an_enhanced_cluster())
+    strange = await served.mom("remove", "b9", "-f")
+    assert (strange.code, "the members are b1, b2, b3" in strange.err) == (USAGE, True)
+    asked = await served.mom("remove", "b3")
+    assert (asked.code, "b3 is TAKEOVER_COMPLETE; messages in its journal: " in asked.err) == (USAGE, True)
+    assert not served.rest.removals
+    done = await served.mom("remove", "b3", "--yes", "-o", "json")
+    assert (done.code, done.json()) == (OK, {"member": "b3", "journals": ["shop.b3"], "messages": 0})
+    assert (await served.mom("remove", "b3", "-f", "-o", "json")).json()["messages"] == 4
+    assert served.rest.removals == [("b3", False), ("b3", True)]

@@ -45,6 +45,7 @@ ARGUMENTS = {
     "bridge forget": ["x", "x", "--yes"],
     "cluster record restore": ["FILE"],
     "cluster takeover": ["x"],
+    "cluster remove": ["x"],
     "config diff": ["1", "2"],
     "config rollback": ["1"],
     "config set": ["max_messages=1"],

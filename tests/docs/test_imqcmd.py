@@ -22,6 +22,8 @@ VERBS = {
     "dur": "list destroy purge",
     "txn": "list query commit rollback",
 }
+#: of imqdbmgr, which has other commands
+OF_STORES = "remove bkr, upgrade hastore, recreate sharecc_tbl, restore sharecc_tbl, query, reset lck"
 
 
 def test_each_command_of_imqcmd_has_its_row() -> None:
@@ -33,6 +35,8 @@ def test_each_command_of_imqcmd_has_its_row() -> None:
         if not re.search(rf"`{verb} {target}\b", rows)
     ]
     assert not missing
+    of_stores = " ".join(line.split("|")[1] for line in PAGE.splitlines() if "imqdbmgr" in line)
+    assert [name for name in OF_STORES.split(", ") if f"{name}`" not in of_stores] == []
 
 
 def test_each_command_of_mom_exists() -> None:

@@ -59,6 +59,7 @@ def watch_of_b2(config: Config, taken: Callable[[TakenJournal], None] = lambda _
         may_take=lambda: True,
         taken=taken,
         found=lambda _: None,
+        gone=lambda _: None,
     )
 
 

@@ -30,7 +30,7 @@ from tests.support.redis import redis_server
 
 pytestmark = pytest.mark.process
 
-TAKEOVER = "/api/v1/cluster/takeover"
+TAKEOVER, REMOVE = "/api/v1/cluster/takeover", "/api/v1/cluster/remove"
 
 
 @pytest.fixture
@@ -139,3 +139,16 @@ async def test_messages_of_a_member_that_is_shut_down_without_failover_wait_for_
     assert (done.status, done.json()["messages"]) == (200, 1)
     async with b2.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
         assert bodies(await take(messages, 1)) == [b"1"]
+
+    async def remove_b3() -> int:
+        """The answer to the order: it is refused until the journal of b3 is drained."""
+        body = {"member": "b3", "reason": "its machine is sold"}
+        return (await asyncio.to_thread(b2.request, "POST", REMOVE, json_body=body)).status
+
+    await becomes(remove_b3, 200)
+    assert "b3" not in await states(b2)
+
+    async def b3_is_linked_to() -> bool:
+        return any(link["broker"] == "b3" for link in (await cluster_of(b2))["links"])
+
+    await becomes(b3_is_linked_to, False)

@@ -25,7 +25,7 @@ from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.cluster.configuration.central_reload import BrokerReload
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.report import ClusterReport, TakeoverReport
+from broker_app.features.cluster.report import ClusterReport, RemovalReport, TakeoverReport
 from broker_app.features.notifications import Mailer, Notification, Target, TargetTests
 from broker_app.features.notifications.delivery import deliver
 from broker_app.features.services.registry import ServiceRegistry
@@ -176,6 +176,8 @@ class Rest:
         self.cluster: ClusterReport | None = None
         #: takeovers that were ordered: member, user, whether by force
         self.takeovers: list[tuple[str, str, bool]] = []
+        #: removals that were ordered: member, whether by force
+        self.removals: list[tuple[str, bool]] = []
         self.record: ReplicatedRecord | None = None
         #: what each broker does when the central file is read again
         self.reloads: list[BrokerReload] = []
@@ -249,6 +251,11 @@ class Rest:
             result="complete", messages=3, lost="nothing",
         )  # fmt: skip
 
+    async def remove_member(self, member: str, *, force: bool) -> RemovalReport:
+        """Notes the order, and answers as if it were carried out."""
+        self.removals.append((member, force))
+        return RemovalReport(member=member, journals=[f"shop.{member}"], messages=4 if force else 0)
+
     async def reload(self) -> list[BrokerReload]:
         return self.reloads
 
@@ -268,6 +275,7 @@ class Rest:
         features.cluster.report = lambda *, interest=True: self.cluster  # type: ignore[method-assign]
         features.cluster.record = lambda: self.record  # type: ignore[method-assign]
         features.cluster.take_over = self.take_over  # type: ignore[method-assign]
+        features.cluster.remove = self.remove_member  # type: ignore[method-assign]
         features.cluster.reload = self.reload  # type: ignore[method-assign]
         stages = StageStore(self.parts.config.data / "bulk", 1 << 30)
         self.bulk = features.bulk.commits = BatchCommits(self.engine, stages, shared=shared)

@@ -183,3 +183,22 @@ async def test_a_takeover_is_an_order_of_administrators_that_is_audited(admin: R
         "b3",
         {"reason": "it hangs", "force": True},
     )
+
+
+async def test_a_removal_is_an_order_of_administrators_that_is_audited(admin: Rest) -> None:
+    order = {"member": "b3", "reason": "its machine is sold"}
+    assert (await admin.alice.post("/cluster/remove", json=order)).status_code == 404, "in no cluster"
+    admin.cluster = a_report(a_link(), enhanced=an_enhanced_cluster())
+    assert (await admin.bob.post("/cluster/remove", json=order)).status_code == 403
+    assert not admin.removals
+    done = await admin.alice.post("/cluster/remove", json=order)
+    assert (done.status_code, admin.removals) == (200, [("b3", False)])
+    described = openapi.document()
+    whole = {"$ref": "#/components/schemas/ClusterRemoval", "components": described["components"]}
+    jsonschema.validate(done.json(), whole)
+    (action,) = admin.actions.take()
+    assert (action.action, action.key, dict(action.facts)) == (
+        "removed",
+        "b3",
+        {"reason": "its machine is sold"},
+    )

@@ -45,7 +45,7 @@ _TAKEOVERS = (
     "began", "member", "taker", "result", "took_s", "messages", "epoch", "suspected", "why", "lost", "error",
     "journal",
 )  # fmt: skip
-#: seconds for a takeover that was ordered
+#: seconds for a takeover or a removal that was ordered
 _TAKEOVER_S = 70.0
 #: seconds in which all brokers have read the central file
 _RELOAD_S = 40.0
@@ -154,11 +154,7 @@ def takeover(
     name = name or named
     if not name:
         raise Failure(USAGE, "no member is named", fix="`mom cluster status` lists them all")
-    known = _enhanced(given)["members"]
-    member = next((one for one in known if one["broker"] == name), None)
-    if member is None:
-        names = ", ".join(one["broker"] for one in known)
-        raise Failure(USAGE, f"there is no member {name}", fix=f"the members are {names}")
+    member = _member(given, name)
     given.output.say(f"{name} is {member['state']}; its last heart-beat was {member['seen_s']:g} s ago")
     if not (force or yes):
         confirm(name, f"take over {name}", production=given.target().production)
@@ -169,6 +165,33 @@ def takeover(
         f"epoch {done['epoch']}; lost: {done['lost']}",
         done,
     )
+
+
+@app.command()
+def remove(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="name of the member that is removed")],
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="do not ask, and remove it although its messages are lost")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="kept in the audit log")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
+) -> None:
+    """Remove a member of the enhanced cluster that is gone for good (imqdbmgr remove bkr).
+
+    Its journals are deleted from the store, and it is listed no longer. A member that is alive is refused,
+    and so is one whose messages are not delivered yet, unless with --force: then they are lost. A broker that
+    is started with its name is a new member.
+    """
+    given = invocation.of(ctx)
+    member = _member(given, name)
+    given.output.say(f"{name} is {member['state']}; messages in its journal: {member['messages']}")
+    if not (force or yes):
+        confirm(name, f"remove {name}", production=given.target().production)
+    order = {"member": name, "force": force, "reason": reason}
+    done = given.rest().call("POST", "/cluster/remove", order, wait_s=_TAKEOVER_S)
+    lost = f" with {done['messages']} messages" if done["messages"] else ""
+    given.output.done(f"{name} is removed, and {', '.join(done['journals'])} deleted{lost}", done)
 
 
 @app.command()
@@ -227,6 +250,16 @@ def _enhanced(given: invocation.Invocation) -> Mapping[str, Any]:
             fix="start the brokers with --cluster-id and a shared --journal (docs/clusters.md)",
         )
     return found
+
+
+def _member(given: invocation.Invocation, name: str) -> Mapping[str, Any]:
+    """A member of the enhanced cluster. Raises Failure."""
+    known = _enhanced(given)["members"]
+    for one in known:
+        if one["broker"] == name:
+            return one  # type: ignore[no-any-return]
+    names = ", ".join(one["broker"] for one in known)
+    raise Failure(USAGE, f"there is no member {name}", fix=f"the members are {names}")
 
 
 def _say_enhanced(given: invocation.Invocation, found: Mapping[str, Any]) -> None:

@@ -119,6 +119,15 @@ class TakeoverReport(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+class RemovalReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A `member` that was removed, with these `journals`, in which as many `messages` were as was last
+    noted."""
+
+    member: str
+    journals: list[str]
+    messages: int
+
+
 class TakeoverTotals(msgspec.Struct, frozen=True, kw_only=True):
     """The takeovers by one broker since it started: how many are complete and have failed, how many messages
     were taken over and how many are known to be lost, and how long the last one took, None without one."""

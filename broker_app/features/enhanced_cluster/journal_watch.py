@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from threading import Event, Thread
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,7 +19,13 @@ from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
-from broker_app.features.cluster.report import DiscoveryReport, EnhancedReport, TakeoverReport, TakeoverTotals
+from broker_app.features.cluster.report import (
+    DiscoveryReport,
+    EnhancedReport,
+    RemovalReport,
+    TakeoverReport,
+    TakeoverTotals,
+)
 from broker_app.features.enhanced_cluster.failure_detection import FailureDetector, Timing
 from broker_app.features.enhanced_cluster.leases import Leases, is_over
 from broker_app.features.enhanced_cluster.members import members_of
@@ -47,6 +53,8 @@ from broker_app.storage.factory import store_at
 
 log = logging.getLogger(__name__)
 
+_Result = TypeVar("_Result")
+
 #: seconds in which a broker that has stopped in good order may come back, and one that restarts
 STOPPED_S: Final = 3.0
 RESTARTING_S: Final = 60.0
@@ -59,19 +67,18 @@ _MOST_ORDERS: Final = 8
 
 
 class Order(NamedTuple):
-    """An operator has ordered that a member is taken over."""
+    """Something that an operator has ordered, and what waits for its result."""
 
-    member: str
-    user: str
-    force: bool
-    done: Future[TakeoverReport]
+    carry_out: Callable[[], Any]
+    done: Future[Any]
 
 
 class JournalWatch:
     """Notes this broker in the registry, reads those of the others, and takes over, in a thread of its own.
 
-    `taken` and `found` are called in the loop: with a journal that was taken over, and with the addresses of
-    the other brokers. `make_broker`, `policies` and `may_take` are called in the thread.
+    `taken`, `found` and `gone` are called in the loop: with a journal that was taken over, with the addresses
+    of the other brokers, and with the name of a member that was removed. `make_broker`, `policies` and
+    `may_take` are called in the thread.
     """
 
     def __init__(
@@ -85,6 +92,7 @@ class JournalWatch:
         may_take: Callable[[], bool],
         taken: Callable[[TakenJournal], None],
         found: Callable[[list[str]], None],
+        gone: Callable[[str], None],
     ) -> None:
         assert config.cluster_id is not None and config.journal is not None
         self._config = config
@@ -96,6 +104,9 @@ class JournalWatch:
         self._may_take = may_take
         self._taken = taken
         self._found = found
+        self._gone = gone
+        #: the names of all members
+        self._names: set[str] = set()
         self._make_store = partial(store_at, config.journal)
         self._registry = Registry(self._make_store(registry_name(config.cluster_id)))
         self._timing = Timing.of(config)
@@ -125,7 +136,7 @@ class JournalWatch:
         self._again_at: dict[str, float] = {}
         self._ahead = ReadAhead(self._takeover_of)
         holder = Holder(member.name, ",".join(member.uris))
-        self._removal = Removal(self._registry, self._make_store, holder, config.lease_s)
+        self._removal = Removal(self._registry, self._leases, self._make_store, holder, config.lease_s)
 
     # ------------------------------------------------------------------ the loop
 
@@ -182,12 +193,22 @@ class JournalWatch:
 
     def order(self, member: str, user: str, *, force: bool) -> Future[TakeoverReport]:
         """Have this broker take over from a member. The future fails with Refused or JournalError."""
+        return self._enqueue(lambda: self._take_by_order(member, user, force=force))
+
+    def order_removal(self, member: str, *, force: bool) -> Future[RemovalReport]:
+        """Have this broker remove a member that is gone for good. The future fails with Refused or
+        JournalError."""
+        return self._enqueue(
+            lambda: self._removal.remove([seen.note for seen in self._journals_of(member)], force=force)
+        )
+
+    def _enqueue(self, carry_out: Callable[[], _Result]) -> Future[_Result]:
         if len(self._orders) >= _MOST_ORDERS:
-            raise Refused("busy", "other takeovers that were ordered wait here: try again in a moment")
-        order = Order(member, user, force, Future())
-        self._orders.append(order)
+            raise Refused("busy", "other orders of operators wait here: try again in a moment")
+        done: Future[_Result] = Future()
+        self._orders.append(Order(carry_out, done))
         self._due.set()
-        return order.done
+        return done
 
     def report(self) -> EnhancedReport:
         """The members as this broker saw them last."""
@@ -252,9 +273,16 @@ class JournalWatch:
         self._detector.look(others)
         addresses = {seen.note.address for seen in content.journals if seen.note.holder != self._member.name}
         self._call_soon(self._found, sorted(addresses))
+        names = {seen.note.member for seen in content.journals}
+        for name in self._names - names:
+            self._call_soon(self._gone, name)
+        self._names = names
         self._check_own_address(others)
-        while self._orders and not self._closing.is_set():
-            self._carry_out(self._orders.popleft())
+        if self._orders:
+            while self._orders and not self._closing.is_set():
+                _carry_out(self._orders.popleft())
+            self._due.set()  # they have changed what was read
+            return
         for seen in others:
             if not self._closing.is_set() and self._may_take():
                 self._take_if_free(seen)
@@ -401,40 +429,48 @@ class JournalWatch:
 
     # ------------------------------------------------------------------ orders of operators
 
-    def _carry_out(self, order: Order) -> None:
-        try:
-            note = self._ordered(order)
-            by = f" by {order.user}, by force" if order.force else f" by {order.user}"
-            report = self._take(note, Reason(f"ordered{by}", force=order.force))
-            if report is None:
-                raise Refused("conflict", f"another broker has taken over {order.member} in this moment")
-            order.done.set_result(report)
-        except Stopping:
-            order.done.set_exception(_not_active())
-        except Exception as error:
-            order.done.set_exception(error)
+    def _take_by_order(self, member: str, user: str, *, force: bool) -> TakeoverReport:
+        note = self._takeable(member, force=force)
+        by = f" by {user}, by force" if force else f" by {user}"
+        report = self._take(note, Reason(f"ordered{by}", force=force))
+        if report is None:
+            raise Refused("conflict", f"another broker has taken over {member} in this moment")
+        return report
 
-    def _ordered(self, order: Order) -> JournalNote:
-        """The journal that an order is about. Raises Refused, and JournalError."""
-        name = order.member
-        notes = [seen for seen in self._content.journals if seen.note.member == name]
-        if not notes:
-            known = sorted({seen.note.member for seen in self._content.journals})
-            raise Refused("not-found", f"there is no member {name}; there are {', '.join(known)}")
-        note, age_s = max(notes, key=lambda seen: seen.note.generation)
-        if name == self._member.name:
-            raise Refused("conflict", f"this is {name} itself: give the order to another member")
-        if note.holder != name:
-            raise Refused("conflict", f"{note.holder} has taken over {name} already")
+    def _takeable(self, member: str, *, force: bool) -> JournalNote:
+        """The journal of a member that is to be taken over. Raises Refused, and JournalError."""
+        note, age_s = self._journals_of(member)[-1]
+        if note.holder != member:
+            raise Refused("conflict", f"{note.holder} has taken over {member} already")
         lease = self._leases.of(note.journal)
-        if lease is not None and not is_over(lease) and not order.force:
+        if lease is not None and not is_over(lease) and not force:
             raise Refused(
                 "conflict",
-                f"{name} may be alive: its last heart-beat was {age_s:.1f} s ago, and its lease lasts "
+                f"{member} may be alive: its last heart-beat was {age_s:.1f} s ago, and its lease lasts "
                 f"{lease.left_s:.1f} s more. Shut it down, or order it by force: then it stops to serve",
                 seen_s=round(age_s, 1),
             )
         return note
+
+    def _journals_of(self, member: str) -> list[Seen]:
+        """The journals of another member, the newest last. Raises Refused if there is none."""
+        journals = self._content.journals
+        if member == self._member.name:
+            raise Refused("conflict", f"this is {member} itself: give the order to another member")
+        found = [seen for seen in journals if seen.note.member == member]
+        if not found:
+            known = ", ".join(sorted({seen.note.member for seen in journals}))
+            raise Refused("not-found", f"there is no member {member}; there are {known}")
+        return sorted(found, key=lambda seen: seen.note.generation)
+
+
+def _carry_out(order: Order) -> None:
+    try:
+        order.done.set_result(order.carry_out())
+    except Stopping:
+        order.done.set_exception(_not_active())
+    except Exception as error:
+        order.done.set_exception(error)
 
 
 def _not_active() -> Refused:

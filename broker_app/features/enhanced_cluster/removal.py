@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
+from broker_app.base.refused import Refused
+from broker_app.features.cluster.report import RemovalReport
+from broker_app.features.enhanced_cluster.leases import Leases, is_over
 from broker_app.features.enhanced_cluster.registry import JournalNote, Registry, Seen
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import ErasableStore, Holder, LeaseHeld
@@ -25,11 +28,13 @@ class Removal:
     def __init__(
         self,
         registry: Registry,
+        leases: Leases,
         make_store: Callable[[str], ErasableStore],
         holder: Holder,
         lease_s: float,
     ) -> None:
         self._registry = registry
+        self._leases = leases
         self._make_store = make_store
         self._holder = holder
         self._lease_s = lease_s
@@ -43,7 +48,7 @@ class Removal:
             return
         self._again_at = time.monotonic() + _TRY_AGAIN_S
         try:
-            self.delete([note])
+            self._delete([note])
         except LeaseHeld:  # by another member, which does the same
             return
         except JournalError as error:
@@ -52,7 +57,31 @@ class Removal:
         self._again_at = 0.0
         log.info("the journal %s is deleted: it was drained, as was a newer one", note.journal)
 
-    def delete(self, notes: Sequence[JournalNote], *, force: bool = False) -> None:
+    def remove(self, notes: Sequence[JournalNote], *, force: bool) -> RemovalReport:
+        """Delete all journals of a member that is gone for good; with `force` although messages are lost
+        then. Raises Refused and JournalError."""
+        member = notes[0].member
+        left = [note for note in notes if note.state != "drained"]
+        messages = sum(note.messages for note in left)
+        for note in left:
+            lease = self._leases.of(note.journal) if note.holder == member else None
+            if lease is not None and not is_over(lease):
+                raise Refused(
+                    "conflict",
+                    f"{member} may be alive: its lease lasts {lease.left_s:.1f} s more. Shut it down first",
+                )
+        if left and not force:
+            raise Refused(
+                "conflict",
+                f"{', '.join(note.journal for note in left)} may have messages ({messages} as was last "
+                f"noted): have {member} taken over until they are delivered, or remove it by force: they are "
+                "lost then",
+                messages=messages,
+            )
+        self._delete(notes, force=force)
+        return RemovalReport(member=member, journals=[note.journal for note in notes], messages=messages)
+
+    def _delete(self, notes: Sequence[JournalNote], *, force: bool = False) -> None:
         """Delete journals of one member, which uses none of them again; with `force` those too that another
         member serves. Raises LeaseHeld, when all are still there, and JournalError."""
         with ExitStack() as stack:

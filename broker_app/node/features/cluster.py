@@ -18,7 +18,7 @@ from broker_app.features.cluster.configuration.central_reload import BrokerReloa
 from broker_app.features.cluster.record.destination_applier import Configuration
 from broker_app.features.cluster.record.record_copy import RecordCopy
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.report import ClusterReport, TakeoverReport
+from broker_app.features.cluster.report import ClusterReport, RemovalReport, TakeoverReport
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
@@ -95,13 +95,20 @@ class ClusterFeature(Feature):
 
     async def take_over(self, member: str, user: str, *, force: bool) -> TakeoverReport:
         """Take over from a member of an enhanced cluster. Raises Refused."""
+        return await self._member().take_over(member, user, force=force)
+
+    async def remove(self, member: str, *, force: bool) -> RemovalReport:
+        """Remove a member of an enhanced cluster. Raises Refused."""
+        return await self._member().remove(member, force=force)
+
+    def _member(self) -> EnhancedMember:
         if self._enhanced is None:
             raise Refused(
                 "not-found",
                 "this broker is no member of an enhanced cluster; start it with cluster_id, and a journal "
                 "in a store that the members share",
             )
-        return await self._enhanced.take_over(member, user, force=force)
+        return self._enhanced
 
     async def reload(self) -> list[BrokerReload]:
         """Read the central file again, here and at the brokers that are linked. Raises Refused."""
@@ -136,7 +143,7 @@ class ClusterFeature(Feature):
         """`/cluster`, its clients and its change record."""
         limits = self._parts.rest.limits
         return {
-            **ClusterEndpoints(self.report, self.take_over, self.reload, limits).handlers(),
+            **ClusterEndpoints(self.report, self.take_over, self.remove, self.reload, limits).handlers(),
             **ClusterClientEndpoints(self.clients, limits).handlers(),
             **ClusterRecordEndpoints(self.record, limits).handlers(),
         }

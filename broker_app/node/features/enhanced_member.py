@@ -6,8 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from broker_app.base.cluster_addresses import reachable
 from broker_app.base.events import DRAINED, MEMBER_TAKEN_OVER
@@ -16,7 +17,7 @@ from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.cluster import Cluster
-from broker_app.features.cluster.report import TakeoverReport
+from broker_app.features.cluster.report import RemovalReport, TakeoverReport
 from broker_app.features.enhanced_cluster.adopted_broker import AdoptedBroker
 from broker_app.features.enhanced_cluster.journal_watch import JournalWatch
 from broker_app.features.enhanced_cluster.mastership import Mastership, Standing, store_name
@@ -34,9 +35,11 @@ from broker_app.telemetry.event_log import EventLog
 
 log = logging.getLogger(__name__)
 
+_Result = TypeVar("_Result")
+
 #: seconds for which new clients are refused while a takeover runs; they are taken then although it goes on
 REFUSES_S: Final = 10.0
-#: seconds in which a takeover that was ordered is awaited
+#: seconds in which what was ordered is awaited
 _AWAIT_S: Final = 60.0
 #: seconds between two counts of messages, of which a broker may have in many queues
 _COUNT_S: Final = 5.0
@@ -87,6 +90,7 @@ class EnhancedMember:
             may_take=self._serves,
             taken=self._taken,
             found=lambda addresses: cluster.members.learn(addresses, "registry"),
+            gone=cluster.members.forget,
         )
         self._mastership = Mastership(
             partial(store_at, config.journal, store_name(config.cluster_id)), settings.name, config.lease_s
@@ -108,15 +112,19 @@ class EnhancedMember:
 
     async def take_over(self, member: str, user: str, *, force: bool) -> TakeoverReport:
         """Take over from a member, as an operator has ordered. Raises Refused."""
-        done = asyncio.wrap_future(self.watch.order(member, user, force=force))
-        try:
-            return await asyncio.wait_for(asyncio.shield(done), _AWAIT_S)
-        except TimeoutError:
-            done.add_done_callback(lambda _: done.exception())
-            detail = f"{member} is still being taken over: `mom cluster takeovers` shows what becomes of it"
-            raise Refused("timeout", detail) from None
-        except JournalError as error:
-            raise Refused("conflict", f"{member} was not taken over: {error}") from error
+        return await _result(
+            self.watch.order(member, user, force=force),
+            f"{member} is still being taken over: `mom cluster takeovers` shows what becomes of it",
+            f"{member} was not taken over",
+        )
+
+    async def remove(self, member: str, *, force: bool) -> RemovalReport:
+        """Remove a member that is gone for good, as an operator has ordered. Raises Refused."""
+        return await _result(
+            self.watch.order_removal(member, force=force),
+            f"{member} is still being removed: `mom cluster status` lists it until then",
+            f"{member} was not removed",
+        )
 
     def _taking_over(self) -> str:
         """The reason why new clients are refused; empty when they are not."""
@@ -213,3 +221,15 @@ class EnhancedMember:
             own, left = self._own_journal(), stored_messages(self._broker)
             await asyncio.to_thread(self.watch.release, self._config.journal_name, own, left)
         await asyncio.to_thread(self.watch.close_stores)
+
+
+async def _result(order: Future[_Result], late: str, failed: str) -> _Result:
+    """The result of an order. Raises Refused, also when it has taken too long, or has failed."""
+    done = asyncio.wrap_future(order)
+    try:
+        return await asyncio.wait_for(asyncio.shield(done), _AWAIT_S)
+    except TimeoutError:
+        done.add_done_callback(lambda _: done.exception())
+        raise Refused("timeout", late) from None
+    except JournalError as error:
+        raise Refused("conflict", f"{failed}: {error}") from error

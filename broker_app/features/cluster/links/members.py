@@ -158,6 +158,12 @@ class Members:
             keep = supervised(f"link to {address}", partial(self._keep, address))
             self._tasks[address] = asyncio.create_task(keep)
 
+    def forget(self, name: str) -> None:
+        """Do not connect any more to a broker that is not linked, and that was removed."""
+        member = self.named(name)
+        if member is not None and member.link is None:
+            self._forget_listed(member.address)
+
     def _forget_listed(self, address: str) -> None:
         """Do not connect to a broker any more; one that is linked stays until its link ends."""
         member = self._members.get(address)

@@ -8,12 +8,23 @@ from typing import Protocol
 
 import msgspec
 
-from broker_app.base.audit_actions import CENTRAL_FILE_RELOADED, MEMBER_TAKEN_OVER
+from broker_app.base.audit_actions import (
+    CENTRAL_FILE_RELOADED,
+    MEMBER_REMOVED,
+    MEMBER_TAKEN_OVER,
+    AuditAction,
+)
 from broker_app.base.reply_types import Facts
 from broker_app.core.destination import QUEUE
 from broker_app.features.cluster.configuration.central_reload import BrokerReload
 from broker_app.features.cluster.links.frames import ChangedSetting
-from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport, TakeoverReport
+from broker_app.features.cluster.report import (
+    ClusterReport,
+    InterestReport,
+    LinkReport,
+    RemovalReport,
+    TakeoverReport,
+)
 from broker_app.features.cluster.status import (
     consumers_of,
     no_cluster,
@@ -41,9 +52,16 @@ class TakeOver(Protocol):
         """The takeover, when it is complete."""
 
 
-class TakeoverOrder(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of an order: the name of the member, and whether its messages are taken although it may be
-    alive."""
+class RemoveMember(Protocol):
+    """Removes a member that is gone for good. Raises Refused."""
+
+    def __call__(self, member: str, *, force: bool) -> Awaitable[RemovalReport]:
+        """What was deleted."""
+
+
+class MemberOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of an order: the name of the member, and whether it is taken over although it may be alive, or
+    removed although its messages are lost then."""
 
     member: str
     force: bool = False
@@ -58,10 +76,16 @@ class ClusterEndpoints:
     """Endpoints `cluster…`."""
 
     def __init__(
-        self, read: ReadCluster, take_over: TakeOver, reload: ReloadCluster, limits: RestLimits
+        self,
+        read: ReadCluster,
+        take_over: TakeOver,
+        remove: RemoveMember,
+        reload: ReloadCluster,
+        limits: RestLimits,
     ) -> None:
         self._read = read
         self._take_over = take_over
+        self._remove = remove
         self._reload = reload
         self._links = Listing[Facts](
             {name: itemgetter(name) for name in (*LinkReport.__struct_fields__, "health")},
@@ -91,6 +115,7 @@ class ClusterEndpoints:
             "list_cluster_links": self.links,
             "list_cluster_consumers": self.consumers,
             "take_over_member": self.take_over,
+            "remove_member": self.remove,
             "reload_cluster": self.reload,
         }
 
@@ -117,16 +142,26 @@ class ClusterEndpoints:
 
     async def take_over(self, request: Request) -> Reply:
         """POST cluster/takeover: this broker takes over from a member (imqcmd takeover bkr)"""
+        order = await self._order(request, MEMBER_TAKEN_OVER)
+        done = await self._take_over(order.member, request.user, force=order.force)
+        return json_reply(status_of_takeover(done))
+
+    async def remove(self, request: Request) -> Reply:
+        """POST cluster/remove: a member that is gone for good is removed (imqdbmgr remove bkr)"""
+        order = await self._order(request, MEMBER_REMOVED)
+        return json_reply(msgspec.to_builtins(await self._remove(order.member, force=order.force)))
+
+    async def _order(self, request: Request, action: AuditAction) -> MemberOrder:
+        """The order about a member, which is in the audit log."""
         request.query()
         request.require_administrator("the cluster is")
-        order = await request.json(TakeoverOrder)
+        order = await request.json(MemberOrder)
         if len(order.reason) > MAX_REASON or not (order.reason.isprintable() or not order.reason):
             raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
         self._report(request)
         facts = {"force": True} if order.force else {}
-        request.audit(MEMBER_TAKEN_OVER, order.member[:100], reason=order.reason, **facts)
-        done = await self._take_over(order.member, request.user, force=order.force)
-        return json_reply(status_of_takeover(done))
+        request.audit(action, order.member[:100], reason=order.reason, **facts)
+        return order
 
     async def reload(self, request: Request) -> Reply:
         """POST cluster/reload: the central file is read again at all brokers (imqcmd reload cls)"""

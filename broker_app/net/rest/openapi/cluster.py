@@ -183,6 +183,21 @@ SCHEMAS: Json = {
         }
     ),
     "ClusterTakeover": object_of(_TAKEOVER),
+    "ClusterRemoval": object_of(
+        {
+            "member": TEXT,
+            "journals": {**array_of(TEXT), "description": "its journals, which are deleted"},
+            "messages": {**COUNT, "description": "were in them, as was last noted, and are lost"},
+        }
+    ),
+    "RemovalOrder": object_of(
+        {
+            "member": {**TEXT, "description": "name of the member"},
+            "force": {**BOOLEAN, "description": "although it has messages: they are lost then"},
+            "reason": {**TEXT, "maxLength": MAX_REASON, "description": "kept in the audit log"},
+        },
+        required=("member",),
+    ),
     "TakeoverOrder": object_of(
         {
             "member": {**TEXT, "description": "name of the member"},
@@ -267,6 +282,14 @@ PATHS: Json = {
             "Have this broker take over from a member of its enhanced cluster (imqcmd takeover bkr)",
             {"200": json_reply("it has taken over", ref("ClusterTakeover"))},
             404, 408, 409, 413, 415, 503, body=json_body("TakeoverOrder"),
+        ),
+    },
+    "/cluster/remove": {
+        "post": operation(
+            "remove_member",
+            "Remove a member that is gone for good, with its journals (imqdbmgr remove bkr)",
+            {"200": json_reply("it is removed", ref("ClusterRemoval"))},
+            404, 408, 409, 413, 415, 503, body=json_body("RemovalOrder"),
         ),
     },
     "/cluster/reload": {
