@@ -19,13 +19,17 @@ from broker_app.base.task_supervisor import TaskSupervisor, count_unhandled
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.features.cluster.record.destination_applier import Configuration
+from broker_app.features.enhanced_cluster import same_name
 from broker_app.features.enhanced_cluster.generation import TakenOver, is_taken_over
+from broker_app.features.enhanced_cluster.same_name import NameInUse
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.standby import Taken
 from broker_app.features.mirror.standby_server import duplicated, refuse_clients, stand_by
+from broker_app.journal.errors import JournalError
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder, Store, Unreachable
+from broker_app.members.membership import Member
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
@@ -137,6 +141,8 @@ class Process:
         self.restarts = False
         #: another member has taken over the journal before this broker could
         self._is_taken_over = False
+        #: another member that has the name of this one
+        self._same_name: Member | None = None
         #: what has stopped it, if a signal has, and when that came
         self._signal: signal.Signals | None = None
         self._signalled_at = 0.0
@@ -200,6 +206,8 @@ class Process:
                 taken = await self._stand_by(duplicated(listeners), mirror, replicator)
                 if self._is_taken_over:
                     raise TakenOver("another member has taken the journal over while this broker started")
+                if self._same_name is not None:
+                    raise NameInUse(self._config.name, mirror.addresses.id, self._same_name.id)
                 if taken is None:
                     return
                 await self._check_identity(taken, mirror.place)
@@ -252,6 +260,8 @@ class Process:
         tasks.start("policy of a standby", partial(self._site.follow, logins.reload))
         if config.cluster_id is not None:
             tasks.start("generation of the journal", self._watch_generation)
+            if config.role == roles.MAIN:
+                tasks.start("name of the broker", partial(self._watch_name, mirror.addresses.id))
         if replicator is None:
             tasks.start("audit log", partial(self._site.keep, self._actions))
         else:
@@ -280,6 +290,16 @@ class Process:
             with suppress(Unreachable):
                 if await asyncio.to_thread(is_taken_over, self._config):
                     self._is_taken_over = True
+                    self._stop.set()
+
+    async def _watch_name(self, own: str) -> None:
+        """Stop when another member with the name of this one serves."""
+        since = time.monotonic()
+        while not self._stop.is_set():
+            await asyncio.sleep(_RETRY_S)
+            with suppress(JournalError):
+                self._same_name = await asyncio.to_thread(same_name.find, self._config, own, since)
+                if self._same_name is not None:
                     self._stop.set()
 
     async def _refresh(self, replicator: ConfigurationReplicator | None) -> None:
