@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from broker_app.features.enhanced_cluster.leases import Leases
 from broker_app.features.enhanced_cluster.registry import JournalNote, JournalState, Registry, registry_name
 from broker_app.features.enhanced_cluster.removal import Removal, superseded
 from broker_app.features.enhanced_cluster.takeover import OwnBroker
+from broker_app.journal.log import cursors
 from broker_app.journal.store import ErasableStore, Fenced, Holder
 from broker_app.storage.factory import store_at
 from tests.support.polling import poll
@@ -142,6 +144,20 @@ def test_a_drained_journal_that_a_broker_holds_is_kept_until_it_does_not(shop: S
     taker.release()
     shop.prune()
     assert shop.noted == shop.stored == ["shop.b1.1"]
+
+
+@pytest.mark.parametrize(("position", "left"), [(1, ["shop.b1", "shop.b1.1"]), (2, ["shop.b1.1"])])
+def test_a_drained_journal_is_kept_for_a_reader_until_it_has_read_all(
+    position: int, left: list[str], shop: Shop
+) -> None:
+    older = shop.journal(0, "drained")
+    shop.journal(1, "drained")
+    store = shop.store(older.journal)
+    now_us = time.time_ns() // 1000
+    store.put_note(cursors.NOTE, cursors.encode({"archive": cursors.Cursor(position, now_us)}))
+    store.release()
+    shop.prune()
+    assert shop.noted == shop.stored == left
 
 
 def test_what_a_member_that_has_ended_has_left_of_a_journal_is_deleted_by_the_next(shop: Shop) -> None:

@@ -14,12 +14,14 @@ from broker_app.features.cluster.report import RemovalReport
 from broker_app.features.enhanced_cluster.leases import Leases, is_over
 from broker_app.features.enhanced_cluster.registry import JournalNote, Registry, Seen
 from broker_app.journal.errors import JournalError
+from broker_app.journal.log.cursors import Cursors, NoteDocument
 from broker_app.journal.store import ErasableStore, Holder, LeaseHeld
 
 log = logging.getLogger(__name__)
 
-#: seconds until a journal that could not be deleted is tried again
+#: seconds until a journal that could not be deleted is tried again, and one that has readers
 _TRY_AGAIN_S: Final = 10.0
+_LOOK_AGAIN_S: Final = 600.0
 
 
 class Removal:
@@ -38,24 +40,40 @@ class Removal:
         self._make_store = make_store
         self._holder = holder
         self._lease_s = lease_s
-        self._again_at = 0.0
+        #: when a journal that was not deleted is looked at again
+        self._again_at: dict[str, float] = {}
 
     def prune(self, journals: Iterable[Seen]) -> None:
         """Delete one of the journals that are `superseded`: all members try. What was left in between is
         deleted by the next attempt."""
-        note = next(superseded(journals), None)
-        if note is None or time.monotonic() < self._again_at:
+        now = time.monotonic()
+        self._again_at = {journal: at for journal, at in self._again_at.items() if at > now}
+        note = next((one for one in superseded(journals) if one.journal not in self._again_at), None)
+        if note is None:
             return
-        self._again_at = time.monotonic() + _TRY_AGAIN_S
+        self._again_at[note.journal] = now + _TRY_AGAIN_S
         try:
+            if self._has_readers(note.journal):
+                self._again_at[note.journal] = now + _LOOK_AGAIN_S
+                return
             self._delete([note])
         except LeaseHeld:  # by another member, which does the same
             return
         except JournalError as error:
             log.warning("the journal %s is drained, and cannot be deleted now: %s", note.journal, error)
             return
-        self._again_at = 0.0
         log.info("the journal %s is deleted: it was drained, as was a newer one", note.journal)
+
+    def _has_readers(self, journal: str) -> bool:
+        """Return whether a cursor keeps the log of a journal, for a program that has not read all of it."""
+        store = self._make_store(journal)
+        try:
+            cursors = Cursors(NoteDocument(store), None, moved=lambda: None)
+            cursors.recover()
+            first, extent = cursors.first, store.extent()
+        finally:
+            store.release()
+        return first is not None and extent is not None and first < extent.end
 
     def remove(self, notes: Sequence[JournalNote], *, force: bool) -> RemovalReport:
         """Delete all journals of a member that is gone for good; with `force` although messages are lost
