@@ -14,6 +14,7 @@ from tests.cluster.test_failover_of_clients import linked
 from tests.cluster.test_messages_across_brokers import bodies, take
 from tests.cluster.test_quiesce import order
 from tests.support.awaiting import becomes
+from tests.support.broker_process import BrokerProcess
 from tests.support.node_process import NodeProcess, nodes_in
 from tests.support.patience import patient
 
@@ -54,7 +55,7 @@ class Heard(stomp.ConnectionListener):  # type: ignore[misc]
         self.headers, self.body = frame.headers, frame.body
 
 
-def refused(node: NodeProcess) -> Heard:
+def refused(node: NodeProcess | BrokerProcess) -> Heard:
     """The ERROR that a client of another make receives from a broker."""
     heard = Heard()
     connection = stomp.Connection12([("127.0.0.1", node.stomp_port)], reconnect_attempts_max=1)

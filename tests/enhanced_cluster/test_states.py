@@ -4,12 +4,17 @@ takeover that takes long and fails, and a shutdown without failover."""
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from broker_app.cli.base.failures import OK
+from broker_app.features.enhanced_cluster.client_refusal import REFUSES_S
 from tests.cli.conftest import CommandLine
 from tests.cluster.test_messages_across_brokers import bodies, take
+from tests.cluster.test_redirects import refused
 from tests.enhanced_cluster.members import (
     QUEUE,
     MemberProcess,
@@ -24,11 +29,12 @@ from tests.enhanced_cluster.members import (
 from tests.enhanced_cluster.test_orders import order
 from tests.support.awaiting import becomes, until
 from tests.support.hook_server import hook_server
+from tests.support.patience import patient
 from tests.support.proxy import proxy
 from tests.support.redis import redis_server
 
-#: bytes of a journal that takes ten seconds to be read at this rate
-_BODY, _NUMBER, _RATE = b"." * 100_000, 20, 200_000
+#: bytes of a journal that takes twenty seconds to be read at this rate
+_BODY, _NUMBER, _RATE = b"." * 100_000, 20, 100_000
 
 
 async def messages_of(member: MemberProcess, seen_by: MemberProcess) -> int:
@@ -56,10 +62,36 @@ async def give(broker: MemberProcess, verb: str) -> None:
     assert reply.status == 200, reply.body
 
 
+async def check_refusal(member: MemberProcess, taken: MemberProcess, other: MemberProcess) -> None:
+    """Check that a member that takes over refuses a client of another make, and sends it to another one."""
+    heard = await asyncio.to_thread(refused, member)
+    assert json.loads(heard.body)["type"].endswith("/taking-over")
+    why = f"takes over the messages of {taken.data.name} now, for {REFUSES_S:.0f} s at most"
+    assert f"broker {member.data.name} {why}: connect to " in json.loads(heard.body)["detail"]
+    assert f"stomp://{other.host}:{other.stomp_port}" in heard.headers["active"].split(",")
+    ready = await asyncio.to_thread(member.request, "GET", "/api/v1/health/ready", authorization="")
+    assert (ready.status, ready.json()["type"].rpartition("/")[2]) == (503, "taking-over")
+
+
+async def takes_clients(member: MemberProcess) -> bool:
+    """Return whether a load balancer may send clients to a member."""
+    ready = await asyncio.to_thread(member.request, "GET", "/api/v1/health/ready", authorization="")
+    return ready.status == 200
+
+
+async def refusing_s(member: MemberProcess) -> float:
+    """Seconds for which a member has refused clients because of takeovers, by its metrics."""
+    metrics = await asyncio.to_thread(member.request, "GET", "/metrics")
+    found = re.search(rb"^mom_cluster_takeover_refusing_seconds_total (\S+)$", metrics.body, re.MULTILINE)
+    assert found is not None, metrics.body
+    return float(found[1])
+
+
 async def test_a_takeover_that_runs_and_one_that_failed_are_shown_and_it_is_made_up_for(
     tmp_path: Path,
 ) -> None:
-    """Both other members are quiesced, so that only orders make them take over."""
+    """Both other members are quiesced, so that only orders make them take over. They are not while b2 takes
+    over: so nothing but that keeps clients from it, and they are sent to b3."""
     command_line = CommandLine(tmp_path)
     async with AsyncExitStack() as stack:
         server = stack.enter_context(redis_server())
@@ -83,9 +115,22 @@ async def test_a_takeover_that_runs_and_one_that_failed_are_shown_and_it_is_made
 
         await becomes(lambda: messages_of(b1, b3), _NUMBER)
         network.back.rate = _RATE
+        for broker in (b2, b3):
+            await give(broker, "unquiesce")
         ordered = asyncio.create_task(order(b2, member="b1", force=True))
         await becomes(lambda: state_of(b1, b3), "TAKEOVER_STARTED")
+        began = time.monotonic()
         assert await shown(command_line, b1, b3) == ["TAKEOVER_STARTED", str(_NUMBER), "b2"]
+        assert (await cluster_of(b2))["enhanced"]["taking_over"] == "b1"
+        await check_refusal(b2, b1, b3)
+        await becomes(lambda: takes_clients(b2), True)
+        assert time.monotonic() - began < patient(REFUSES_S + 5)
+        assert (await cluster_of(b2))["enhanced"]["taking_over"] == "b1"
+        assert await refusing_s(b2) == REFUSES_S
+        async with b2.stomp():
+            pass
+        for broker in (b2, b3):
+            await give(broker, "quiesce")
         network.cut()
         network.heal()
         failed = await ordered

@@ -176,7 +176,7 @@ def test_a_lease_and_its_standbys_are_shown() -> None:
 
 def test_takeovers_by_a_broker_are_counted_with_what_was_lost() -> None:
     first, second = a_takeover(lost_messages=4), a_takeover(took_s=0.5, lost_messages=None)
-    totals = TakeoverTotals().with_one(first).with_one(second).with_failure()
+    totals = TakeoverTotals(refused_s=12.5).with_one(first).with_one(second).with_failure()
     discovery = [
         DiscoveryReport(way="multicast", place="239.255.2.3:6155", error="no such device"),
         DiscoveryReport(way="registry", place="shop"),
@@ -191,6 +191,7 @@ def test_takeovers_by_a_broker_are_counted_with_what_was_lost() -> None:
         "mom_cluster_takeover_messages_total": {(): 34},
         "mom_cluster_takeover_lost_messages_total": {(): 4},
         "mom_cluster_takeover_last_seconds": {(): 0.5},
+        "mom_cluster_takeover_refusing_seconds_total": {(): 12.5},
     }
 
 

@@ -130,19 +130,21 @@ class RemovalReport(msgspec.Struct, frozen=True, kw_only=True):
 
 class TakeoverTotals(msgspec.Struct, frozen=True, kw_only=True):
     """The takeovers by one broker since it started: how many are complete and have failed, how many messages
-    were taken over and how many are known to be lost, and how long the last one took, None without one."""
+    were taken over and how many are known to be lost, and how long the last one took, None without one. New
+    clients were refused for `refused_s` seconds meanwhile."""
 
     complete: int = 0
     failed: int = 0
     messages: int = 0
     lost_messages: int = 0
     last_took_s: float | None = None
+    refused_s: float = 0.0
 
     def with_one(self, takeover: TakeoverReport) -> TakeoverTotals:
         """The totals with another takeover that is complete."""
-        return TakeoverTotals(
+        return msgspec.structs.replace(
+            self,
             complete=self.complete + 1,
-            failed=self.failed,
             messages=self.messages + takeover.messages,
             lost_messages=self.lost_messages + (takeover.lost_messages or 0),
             last_took_s=takeover.took_s,

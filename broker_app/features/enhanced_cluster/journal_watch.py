@@ -26,6 +26,7 @@ from broker_app.features.cluster.report import (
     TakeoverReport,
     TakeoverTotals,
 )
+from broker_app.features.enhanced_cluster.client_refusal import ClientRefusal
 from broker_app.features.enhanced_cluster.failure_detection import FailureDetector, Timing
 from broker_app.features.enhanced_cluster.leases import Leases, is_over
 from broker_app.features.enhanced_cluster.members import members_of
@@ -116,10 +117,8 @@ class JournalWatch:
         #: the state of this broker towards clients, and how many messages each journal has that it serves
         self.state = ""
         self.messages: Mapping[str, int] = {}
-        #: the member whose journal this broker takes over now
-        self.taking_over = ""
-        #: `time.monotonic` when that began
-        self.taking_since = 0.0
+        #: of new clients, while this broker takes over
+        self.refusal = ClientRefusal()
         self._content = Content([], [])
         self._orders: deque[Order] = deque()
         self._leases = Leases(self._make_store)
@@ -219,8 +218,8 @@ class JournalWatch:
             cluster_id=self._cluster_id,
             **timing._asdict(),
             worst_case_s=timing.worst_case_s,
-            taking_over=self.taking_over,
-            totals=self._totals,
+            taking_over=self.refusal.member,
+            totals=msgspec.structs.replace(self._totals, refused_s=round(self.refusal.total_s, 3)),
             members=members_of(self._member.name, journals, takeovers, suspicions),
             takeovers=[seen.takeover for seen in takeovers],
         )
@@ -402,14 +401,14 @@ class JournalWatch:
 
     def _take(self, note: JournalNote, reason: Reason) -> TakeoverReport | None:
         """Take a journal over, unless another broker is faster."""
-        self.taking_since, self.taking_over = time.monotonic(), note.member
+        self.refusal.begin(note.member)
         try:
             taken = self._ahead.takeover(note).take(self._policies, reason)
         except JournalError:
             self._totals = self._totals.with_failure()
             raise
         finally:
-            self.taking_over = ""
+            self.refusal.end()
         if taken is None:
             return None
         self._totals = self._totals.with_one(taken.takeover)

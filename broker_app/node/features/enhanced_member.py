@@ -37,8 +37,6 @@ log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
-#: seconds for which new clients are refused while a takeover runs; they are taken then although it goes on
-REFUSES_S: Final = 10.0
 #: seconds in which what was ordered is awaited
 _AWAIT_S: Final = 60.0
 #: seconds between two counts of messages, of which a broker may have in many queues
@@ -98,7 +96,7 @@ class EnhancedMember:
         cluster.elected = lambda: self._mastership.master
         cluster.enhanced = self.watch.report
         cluster.registry = lambda: [self.watch.discovery()]
-        state.taking_over = self._taking_over
+        state.taking_over = self.watch.refusal.reason
         state.is_taken_over = True
 
     def _serves(self) -> bool:
@@ -125,13 +123,6 @@ class EnhancedMember:
             f"{member} is still being removed: `mom cluster status` lists it until then",
             f"{member} was not removed",
         )
-
-    def _taking_over(self) -> str:
-        """The reason why new clients are refused; empty when they are not."""
-        member = self.watch.taking_over
-        if not member or time.monotonic() - self.watch.taking_since > REFUSES_S:
-            return ""
-        return f"takes over the messages of {member} now, for {REFUSES_S:.0f} s at most"
 
     def _taken(self, taken: TakenJournal) -> None:
         """Serve a journal that was taken over."""

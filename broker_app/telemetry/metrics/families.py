@@ -119,6 +119,11 @@ _CLUSTER: Final = (
         "messages that were only in the memory of the members that this broker has taken over",
     ),
     Family("mom_cluster_takeover_last_seconds", GAUGE, "time that the last takeover by this broker took"),
+    Family(
+        "mom_cluster_takeover_refusing_seconds_total",
+        COUNTER,
+        "time for which this broker has refused new clients because it took over",
+    ),
 )
 _CHANNELS: Final = (
     Family("mom_channel_handlers", GAUGE, "handlers of applications at this site"),

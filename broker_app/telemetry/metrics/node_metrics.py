@@ -223,6 +223,7 @@ def _of_enhanced(enhanced: Facts) -> Collected:
     yield "mom_cluster_takeover_lost_messages_total", _one(totals["lost_messages"])
     if totals["last_took_s"] is not None:
         yield "mom_cluster_takeover_last_seconds", _one(totals["last_took_s"])
+    yield "mom_cluster_takeover_refusing_seconds_total", _one(totals["refused_s"])
 
 
 def of_sites(sites: Sequence[Facts]) -> Collected:

@@ -105,6 +105,7 @@ _TOTALS: Json = {
     "messages": {**COUNT, "description": "messages that were taken over"},
     "lost_messages": {**COUNT, "description": "messages that are known to be lost: only in memory"},
     "last_took_s": {"type": ["number", "null"], "minimum": 0},
+    "refused_s": {**SECONDS, "description": "for which new clients were refused because of takeovers"},
 }
 _DISCOVERY: Json = {
     "way": {"enum": list(get_args(FoundBy))},
