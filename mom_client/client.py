@@ -36,6 +36,7 @@ from .stomp import frame as wire
 from .subscription import AckMode, Subscription, Subscriptions
 from .tracked import TrackedSends
 from .transaction import Transaction, Transactions
+from .unsettled import Unsettled
 
 __all__ = ["Client", "connect"]
 
@@ -270,9 +271,12 @@ class Client:
             self._frame_sender = FrameSender(keeper, composer)
         else:
             tracked = TrackedSends(uri.options.max_cache_size) if uri.options.track_messages else None
-            self._frame_sender = FrameSender(keeper, composer, dedup=secrets.token_hex(8), tracked=tracked)
-            self._selection = BrokerSelection(uri, search, keeper, activity)
+            self._frame_sender = FrameSender(
+                *(keeper, composer), dedup=secrets.token_hex(8), tracked=tracked, unsettled=Unsettled()
+            )
         self._subscriptions = Subscriptions(self._frame_sender)
+        if uri is not None:
+            self._selection = BrokerSelection(uri, search, keeper, activity, self._subscriptions)
         self._transactions = Transactions(self._frame_sender, activity)
         self._requests = Requests(self._frame_sender, activity)
         keeper.established, keeper.take, keeper.refused = self._established, self._take, self._refused

@@ -10,6 +10,7 @@ from .errors import Timeout
 from .sending import Composer, SendOptions
 from .stomp import Frame
 from .tracked import TrackedSends
+from .unsettled import Unsettled
 
 __all__ = ["FrameSender"]
 
@@ -24,8 +25,11 @@ class FrameSender:
         *,
         dedup: str = "",
         tracked: TrackedSends | None = None,
+        unsettled: Unsettled | None = None,
     ) -> None:
         self.keeper = keeper
+        #: the deliveries that have to be settled, if they are counted
+        self.unsettled = unsettled
         self._composer = composer
         self._dedup = dedup  # prefix of the dedup-ids of messages that have none of their own
         self._tracked = tracked  # messages that are sent without waiting, if they are kept
@@ -122,6 +126,7 @@ class FrameSender:
             await keeper.unconfirmed.expect(self.settle_nowait(message, epoch, requeue, headers))
         elif keeper.connected and epoch == keeper.epoch and keeper.link is not None:
             keeper.link.write(keeper.link.connection.settle(message, requeue, headers))
+            self._note_settled(message)
             await keeper.link.drain()
 
     def settle_nowait(
@@ -131,4 +136,9 @@ class FrameSender:
         link = self.keeper.live(epoch)
         receipt = self.keeper.unconfirmed.new_receipt()
         link.write(link.connection.settle(message, requeue, {**headers, "receipt": receipt.decode()}))
+        self._note_settled(message)
         return receipt
+
+    def _note_settled(self, message: Frame) -> None:
+        if self.unsettled is not None:
+            self.unsettled.settled(message)

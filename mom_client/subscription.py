@@ -10,6 +10,7 @@ from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout
 from .frame_sender import FrameSender
 from .message import Message
 from .stomp import frame as wire
+from .unsettled import Unsettled
 
 __all__ = ["AckMode", "Subscription", "Subscriptions"]
 
@@ -49,6 +50,8 @@ class Subscription:
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._error: BaseException | None = None
+        #: where deliveries are noted that have to be settled, if they are counted
+        self.unsettled: Unsettled | None = None
 
     @property
     def destination(self) -> str:
@@ -104,7 +107,14 @@ class Subscription:
         except StopAsyncIteration:
             raise ConnectionLost(f"the subscription to {self.destination} has ended") from None
 
+    @property
+    def is_kept(self) -> bool:
+        """True if what is not delivered waits at the broker, also while there is no subscription."""
+        return self.destination.startswith("/queue/") or "durable-name" in self.headers
+
     def take(self, message: Message) -> None:
+        if self.unsettled is not None:
+            self.unsettled.delivered(message.frame, cumulative=self.headers["ack"] == "client")
         self._messages.append(message)
         self._waiting_bytes += len(message.body) + _MESSAGE_BYTES
         if self._waiting_bytes > MAX_WAITING_BYTES:
@@ -143,6 +153,9 @@ class Subscriptions:
         self._by_id: dict[str, Subscription] = {}
         #: further attempts to subscribe again, by id
         self._attempts: dict[str, asyncio.TimerHandle] = {}
+        #: subscriptions to which nothing is delivered now, and the epoch of their connection
+        self._held: list[Subscription] = []
+        self._held_epoch = 0
 
     def get(self, id: str) -> Subscription | None:
         """The subscription of an id, if there is one."""
@@ -153,6 +166,8 @@ class Subscriptions:
         keeper = self._frame_sender.keeper
         await keeper.wait_connected()
         self._by_id[subscription.id] = subscription
+        if subscription.headers["ack"] != "auto":
+            subscription.unsettled = self._frame_sender.unsettled
         try:
             await self._frame_sender.send_command(wire.SUBSCRIBE, subscription.headers)
         except ConnectionLost:
@@ -165,6 +180,7 @@ class Subscriptions:
         """Unsubscribe."""
         subscription.end()
         if self._by_id.pop(subscription.id, None) is not None and self._frame_sender.keeper.connected:
+            self._returned(subscription.id)
             with contextlib.suppress(ClientError):
                 await self._frame_sender.send_command(wire.UNSUBSCRIBE, {"id": subscription.id})
 
@@ -172,14 +188,54 @@ class Subscriptions:
         """Unsubscribe, and leave what was delivered with this connection to be settled."""
         if subscription.id in self._by_id:
             # What comes before the receipt is still for the subscription.
-            unsubscribe = {"id": subscription.id, "keep-unsettled": "true"}
-            await self._frame_sender.send_command(wire.UNSUBSCRIBE, unsubscribe)
+            await self._end_delivery(subscription)
             self._by_id.pop(subscription.id, None)
             subscription.end()
+
+    def _end_delivery(self, subscription: Subscription) -> "asyncio.Future[None]":
+        """Unsubscribe; what was delivered can still be settled. Raises ConnectionLost."""
+        unsubscribe = {"id": subscription.id, "keep-unsettled": "true"}
+        return self._frame_sender.send_command(wire.UNSUBSCRIBE, unsubscribe)
+
+    async def hold(self) -> None:
+        """Have nothing new delivered of what waits at the broker meanwhile. Raises Refused or
+        ConnectionLost."""
+        keeper = self._frame_sender.keeper
+        if not keeper.live().is_to_mom:
+            return  # others return what is not settled
+        self._held_epoch = keeper.epoch
+        self._held = [one for one in self._by_id.values() if one.is_kept and one.unsettled is not None]
+        await asyncio.gather(*map(self._end_delivery, self._held))
+
+    def resume(self) -> None:
+        """Have messages delivered again to what was held, unless another connection has subscribed again."""
+        keeper, held = self._frame_sender.keeper, self._held
+        self._held = []
+        if keeper.connected and keeper.epoch == self._held_epoch:
+            give_up_at = asyncio.get_running_loop().time() + GIVE_UP_S
+            for subscription in held:
+                if subscription.id in self._by_id:
+                    self._subscribe_again(subscription, FIRST_PAUSE_S, give_up_at)
+
+    @property
+    def are_settled(self) -> bool:
+        """True if no delivery has to be settled, as far as they are counted."""
+        return not self._frame_sender.unsettled
+
+    async def wait_settled(self) -> None:
+        """Wait until none has to be settled."""
+        if self._frame_sender.unsettled is not None:
+            await self._frame_sender.unsettled.none()
+
+    def _returned(self, id: str) -> None:
+        """Note that a subscription has ended, and the broker has got back what was not settled."""
+        if self._frame_sender.unsettled is not None:
+            self._frame_sender.unsettled.returned(id)
 
     def abandon(self, subscription: Subscription) -> None:
         """Unsubscribe from messages that the application does not take."""
         if self._by_id.pop(subscription.id, None) is not None:
+            self._returned(subscription.id)
             link = self._frame_sender.keeper.live()
             link.write(link.connection.encode(wire.UNSUBSCRIBE, {"id": subscription.id}))
 
@@ -187,6 +243,7 @@ class Subscriptions:
         """The broker has ended a subscription, because the permission was taken away."""
         ended = self._by_id.pop(id, None)
         if ended is not None:
+            self._returned(id)
             ended.end(refusal)
 
     def subscribe_again(self) -> None:
@@ -218,6 +275,8 @@ class Subscriptions:
     def connection_lost(self) -> None:
         """Drop what can no longer be settled."""
         self._cancel_attempts()
+        if self._frame_sender.unsettled is not None:
+            self._frame_sender.unsettled.clear()
         for subscription in self._by_id.values():
             subscription.drop()
 

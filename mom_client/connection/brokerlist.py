@@ -49,8 +49,7 @@ class BrokerLists:
 
     def subscribe(self, link: Link) -> None:
         """Subscribe, where the broker is one that sends lists."""
-        given = link.connection.headers
-        if given.get("server", "").startswith("MOM/") or "mom-failover" in given:
+        if link.is_to_mom or "mom-failover" in link.connection.headers:
             headers = {"id": LIST_SUBSCRIPTION, "destination": LIST_TOPIC, "ack": "auto"}
             link.write(link.connection.encode(wire.SUBSCRIBE, headers))
 
@@ -88,8 +87,11 @@ class BrokerLists:
                 self._go(first, f"the list of brokers has changed: rebalancing to {first}")
 
     def _go(self, address: str, reason: str, *, forget: bool = False) -> None:
+        """Go to `address`, and `forget` all others. A client that is rebalanced stays at its broker if it
+        does not settle in time what was delivered; an order to `forget` is obeyed all the same."""
+
         async def go() -> None:
-            if await self._switch.to(address, reason) and forget:
+            if await self._switch.to(address, reason, must_settle=not forget) and forget:
                 self._failover.configure(address)
 
         if self._task is None or self._task.done():

@@ -73,6 +73,11 @@ class Link:
                     self._transport.write(data)
 
     @property
+    def is_to_mom(self) -> bool:
+        """True if the broker is one of MOM, with what STOMP does not have."""
+        return self.connection.headers.get("server", "").startswith("MOM/")
+
+    @property
     def has_room(self) -> bool:
         """True if `drain` need not be waited for."""
         return self._transport.has_room

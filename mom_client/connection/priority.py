@@ -8,9 +8,11 @@ from .switch import Switch
 
 __all__ = ["PriorityMonitor"]
 
-#: most that passes between two attempts, and most that one may take: it is back within five seconds
+#: most that passes between two attempts, most that one may take, and for how long what was delivered may be
+#: settled: it is back within five seconds
 MAX_DELAY_S = 2.0
 ATTEMPT_S = 2.0
+SETTLE_S = 0.5
 
 
 class PriorityMonitor:
@@ -42,4 +44,4 @@ class PriorityMonitor:
                     self._task = None
                     return
                 reason = f"returning to {address}, which is preferred"
-                await self._switch.to(address, reason, timeout_s=ATTEMPT_S)
+                await self._switch.to(address, reason, timeout_s=ATTEMPT_S, settle_s=SETTLE_S)

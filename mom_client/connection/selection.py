@@ -12,7 +12,7 @@ from .link import Link
 from .pace import Pace
 from .priority import PriorityMonitor
 from .search import BrokerSearch
-from .switch import Switch
+from .switch import Deliveries, Switch
 
 #: header of CONNECTED: the name of the enhanced cluster of the broker
 ENHANCED_CLUSTER = "mom-cluster"
@@ -62,11 +62,16 @@ class BrokerSelection:
     """The parts that `uri` asks for; `failover_of` made the list of `search`."""
 
     def __init__(
-        self, uri: FailoverUri, search: BrokerSearch, keeper: ConnectionKeeper, activity: Activity
+        self,
+        uri: FailoverUri,
+        search: BrokerSearch,
+        keeper: ConnectionKeeper,
+        activity: Activity,
+        deliveries: Deliveries,
     ) -> None:
         options = uri.options
         pace, preferred = _pace(uri), preferred_of(uri)
-        switch = Switch(search, keeper, activity)
+        switch = Switch(search, keeper, activity, deliveries)
         self._rules = uri.rules
         self._failover = search.failover
         self._keeper = keeper

@@ -10,6 +10,7 @@ import pytest
 
 import mom_client
 from mom_client.stomp import frame as wire
+from mom_client.subscription import AckMode
 from tests.client.stage import FakeBroker, FakeSession
 from tests.support.patience import patient
 
@@ -589,6 +590,86 @@ async def test_rebalancing(stage: FakeBroker) -> None:
     session.confirm(await session.expect(wire.DISCONNECT))
     await asyncio.sleep(1)
     assert client.address == TWO
+    await stage.leave(client, other)
+
+
+TO_TWO = b'{"uris": ["stomp://two:2", "stomp://one:1"], "rebalance": true, "to": "stomp://two:2"}'
+
+
+async def consumer(
+    client: mom_client.Client, session: FakeSession, *, ack: AckMode = "client-individual"
+) -> mom_client.Subscription:
+    """A subscription of a client, with the id 1."""
+    messages = client.subscribe("/queue/a", ack=ack)
+    entering = asyncio.ensure_future(messages.__aenter__())
+    session.confirm(await session.expect(wire.SUBSCRIBE, id="1"))
+    return await entering
+
+
+@pytest.mark.parametrize("ack", ["client-individual", "client"])
+async def test_what_comes_while_the_new_connection_opens_is_settled_before_the_client_goes(
+    stage: FakeBroker, ack: AckMode
+) -> None:
+    client, session = await welcomed(stage, uri(ONE))
+    messages = await consumer(client, session, ack=ack)
+    session.deliver("$mom.failover", 1, TO_TWO)
+    other = await stage.accept()
+    session.deliver("1", 1)
+    session.deliver("1", 2)
+    first, second = await messages.get(), await messages.get()
+    await other.welcome(server="MOM/1")
+    unsubscribe = await session.expect(wire.UNSUBSCRIBE, id="1", keep_unsettled="true")
+    session.deliver("1", 3)  # was on its way
+    session.confirm(unsubscribe)
+    third = await messages.get()
+    await asyncio.sleep(1)
+    for message in (second, first) if ack == "client-individual" else (second,):
+        await message.ack()
+        await session.expect(wire.ACK, id=message.headers["ack"])
+    await asyncio.sleep(1)
+    assert session.quiet, "the third one is not settled"
+    await third.nack()
+    await session.expect(wire.NACK, id="3")
+    session.confirm(await session.expect(wire.DISCONNECT))
+    await other.expect(wire.SUBSCRIBE, id="1")
+    assert client.address == TWO
+    await other.expect(wire.SUBSCRIBE, id="$mom.failover")
+    await stage.leave(client, other)
+
+
+async def test_a_client_stays_that_does_not_settle_in_time_and_receives_again(stage: FakeBroker) -> None:
+    client, session = await welcomed(stage, uri(ONE))
+    messages = await consumer(client, session)
+    session.deliver("$mom.failover", 1, TO_TWO)
+    other = await stage.accept()
+    session.deliver("1", 1)
+    message = await messages.get()
+    await other.welcome(server="MOM/1")
+    session.confirm(await session.expect(wire.UNSUBSCRIBE, id="1", keep_unsettled="true"))
+    held = asyncio.get_running_loop().time()
+    session.confirm(await session.expect(wire.SUBSCRIBE, id="1"))
+    assert asyncio.get_running_loop().time() - held == pytest.approx(5, abs=0.1)
+    await other.closed.wait()
+    assert client.address == ONE
+    await message.ack()
+    await session.expect(wire.ACK, id="1")
+    session.deliver("1", 2)
+    assert (await messages.get()).headers["ack"] == "2"
+    await stage.leave(client, session)
+
+
+async def test_an_order_to_reconnect_is_obeyed_though_a_delivery_is_not_settled(stage: FakeBroker) -> None:
+    client, session = await welcomed(stage, uri(ONE))
+    messages = await consumer(client, session)
+    session.deliver("1", 1)
+    await messages.get()
+    session.deliver("$mom.failover", 1, b'{"reconnect": "stomp://three:3"}')
+    other = await stage.accept()
+    await other.welcome()
+    session.confirm(await session.expect(wire.UNSUBSCRIBE, id="1", keep_unsettled="true"))
+    session.confirm(await session.expect(wire.DISCONNECT))
+    await other.expect(wire.SUBSCRIBE, id="1")
+    assert client.address == THREE
     await stage.leave(client, other)
 
 

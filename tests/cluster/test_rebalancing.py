@@ -15,10 +15,12 @@ import pytest
 import mom_client
 from broker_app.cli.base.failures import OK, USAGE
 from broker_app.net.rest import openapi
+from mom_client.connection.link import Opener
+from mom_client.connection.transport import Transport, open_transport
 from tests.cli.conftest import CommandLine, Result
 from tests.cluster.conftest import Brokers
 from tests.cluster.test_failover_of_clients import linked
-from tests.cluster.test_messages_across_brokers import take
+from tests.cluster.test_messages_across_brokers import consumers, take
 from tests.support.awaiting import becomes
 from tests.support.node_process import NodeProcess, nodes_in
 
@@ -43,7 +45,9 @@ class Clients:
         #: how often each has changed its broker, by its place in `all`
         self.changes: Counter[int] = Counter()
 
-    async def add(self, node: NodeProcess, options: str = "", *, plain: bool = False) -> mom_client.Client:
+    async def add(
+        self, node: NodeProcess, options: str = "", *, plain: bool = False, opener: Opener | None = None
+    ) -> mom_client.Client:
         """Connect one; a `plain` one takes no lists."""
         at = len(self.all)
         url = f"stomp://127.0.0.1:{node.stomp_port}"
@@ -53,7 +57,7 @@ class Clients:
 
         client = mom_client.connect(
             url if plain else f"failover:({url}){options}",
-            login=node.user, passcode=node.password, listener=note,
+            login=node.user, passcode=node.password, listener=note, opener=opener,
         )  # fmt: skip
         self.all.append(await self._stack.enter_async_context(client))
         return client
@@ -160,6 +164,46 @@ async def test_only_the_surplus_goes_and_who_has_begun_something_goes_when_that_
 
         nothing = await rebalance(b1, post={})
         assert (nothing["moves"], nothing["running"]) == (0, None), "each has its share"
+
+
+async def test_what_is_delivered_while_the_new_connection_opens_does_not_come_again(pair: Brokers) -> None:
+    b1, b2 = pair
+    await settled(b1, b2)
+    opens, may_open = asyncio.Event(), asyncio.Event()
+
+    async def opener(address: str) -> Transport:
+        if address.endswith(f":{b2.stomp_port}"):
+            opens.set()
+            await may_open.wait()
+        return await open_transport(address)
+
+    async with AsyncExitStack() as stack:
+        clients = Clients(stack)
+        client = await clients.add(b1, opener=opener)
+        await clients.add(b1, plain=True)
+        producer = await clients.add(b1, plain=True)
+        messages = await stack.enter_async_context(client.subscribe("/queue/moving"))
+
+        async def moves() -> int:
+            return int((await rebalance(b1))["moves"])
+
+        await becomes(moves, 1)
+        await rebalance(b1, post={})
+        await opens.wait()
+        await producer.send("/queue/moving", b"delivered meanwhile")
+        (message,) = await take(messages, 1, ack=False)
+        may_open.set()
+        await becomes(lambda: consumers(b1, "moving"), 0)  # it has nothing new delivered
+        assert clients.at(b2) == []
+        await message.ack()
+
+        async def moved() -> list[int]:
+            return clients.at(b2)
+
+        await becomes(moved, [0])
+        await producer.send("/queue/moving", b"the next")
+        found = await take(messages, 1)
+        assert [(one.body, one.redelivered) for one in found] == [(b"the next", False)]
 
 
 async def test_clients_that_stay_though_they_were_asked_are_replaced_by_others(pair: Brokers) -> None:
