@@ -63,6 +63,11 @@ def _is_refused(facts: Facts) -> bool:
     return bool(facts["state"] == "retrying" and facts["attempts"] >= FAILURES)
 
 
+def _is_taken_over(facts: Facts) -> bool:
+    """No link is expected: another broker serves the messages of the one that is away."""
+    return bool(facts["taken_by"])
+
+
 def _is_alone(facts: Facts) -> bool:
     """No standby could take over without delay, and no other broker does."""
     return facts["needs_standby"] and not any(
@@ -105,6 +110,7 @@ TABLE: Final[Mapping[Kind, Sequence[tuple[str, Condition]]]] = MappingProxyType(
         ),
         MIRROR: ((DEGRADED, _is_alone), (DEGRADED, _private_journal_fails)),
         LINK: (
+            (OFF, _is_taken_over),
             (OFF, _state("stopped")),
             (FAILING, _state("refused")),
             (DEGRADED, _state("connecting")),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import uvicorn
 
@@ -186,6 +187,33 @@ async def test_an_enhanced_cluster_is_shown_with_its_members_and_takeovers(serve
     assert (states["b2"], states["b3"]) == ("up", "TAKEOVER_COMPLETE")
     (row,) = (await served.mom("takeovers", "-o", "json")).json()
     assert (row["taker"], row["member"], row["epoch"], row["lost"]) == ("b1", "b3", 7, "nothing")
+
+
+async def test_a_member_that_is_away_and_was_taken_over_is_named_and_is_no_failure(served: Served) -> None:
+    away = a_link("b3", state="connecting", reason="connection refused")
+    enhanced = an_enhanced_cluster()
+    served.rest.cluster = a_report(a_link("b2"), away, a_link("b3~7"), enhanced=enhanced)
+    found = await served.mom("status")
+    assert (found.code, "b3 is away, and b1 has taken over from it" in found.err) == (OK, True), found.err
+    assert "b1 at b1.example:7676: connected with the other broker\n" in found.err
+    (row,) = (await served.mom("links", "--state", "connecting", "-o", "json")).json()
+    assert (row["broker"], row["taken_by"]) == ("b3", "b1")
+    served.rest.reloads = [BrokerReload(broker="b1"), BrokerReload(broker="b2")]
+    assert (await served.mom("reload")).code == OK, "b3 reads the central file when it comes back"
+
+    b1, b2, b3 = enhanced.members
+    failed = msgspec.structs.replace(b3, state="TAKEOVER_FAILED")
+    served.rest.cluster = a_report(a_link("b2"), away, enhanced=an_enhanced_cluster(members=[b1, b2, failed]))
+    found = await served.mom("status")
+    assert (found.code, "not connected with b3 (connecting: connection refused)" in found.err) == (
+        FAILED,
+        True,
+    )
+    assert "connected with 1 of 2 other brokers" in found.err
+
+    served.rest.cluster = a_report(away, enhanced=enhanced)
+    found = await served.mom("status")
+    assert (found.code, "b1 at b1.example:7676: connected with no other broker\n" in found.err) == (OK, True)
 
 
 async def test_a_takeover_is_asked_for_with_the_time_since_the_member_was_seen(served: Served) -> None:

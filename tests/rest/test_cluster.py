@@ -137,6 +137,10 @@ async def test_a_message_that_waits_names_the_brokers_whose_consumers_want_it(ad
             "connecting (no route to host)"
         ),
     )
+    admin.cluster = a_report(*admin.cluster.links, enhanced=an_enhanced_cluster())
+    assert (await why(admin, "orders", message_id))[0] == (
+        "no-consumer", "/queue/orders has no consumers at this broker, b2"
+    ), "b3 was taken over"  # fmt: skip
     admin.cluster = a_report(
         a_link("b2"),
         interest=[

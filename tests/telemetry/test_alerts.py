@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from broker_app.base.events import ALERT_UNSILENCED, FILES_APPLIED, FILES_REFUSED
@@ -385,6 +386,9 @@ async def test_links_of_a_cluster_that_are_down_or_refused_and_a_keeper_that_is_
     assert await stage.found("link-refused") == {"b4": 1}
     assert await stage.found("keeper-away") == {"b3:7676": 1}
     assert await stage.found("link-down", pattern="b5") == {"b5": 1}
+    stage.cluster = status(msgspec.structs.replace(report, enhanced=an_enhanced_cluster()))
+    assert await stage.found("link-down") == {"b5": 1}, "b1 has taken over b3"
+    stage.cluster = status(report)
     stage.components = [
         Component("link", "b3", "degraded", ""), Component("link", "b4", "failing", "")
     ]  # fmt: skip

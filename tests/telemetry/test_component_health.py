@@ -31,7 +31,7 @@ WORKS: dict[Kind, dict[str, Any]] = {
     REFLEX: {"state": "running", "failures_in_row": 0},
     BRIDGE: {"state": "running", "desired": "running", "attempts": 0, "flows": [_FLOW]},
     MIRROR: {"brokers": [_STANDBY], "private_journal": None, "needs_standby": True},
-    LINK: {"state": "up"},
+    LINK: {"state": "up", "taken_by": ""},
     PIPELINE: {"state": "running"},
     STORE: {"full": False, "nearly_full": False},
 }  # fmt: skip
@@ -68,6 +68,7 @@ def test_what_works_is_running(kind: Kind) -> None:
         (MIRROR, {"brokers": [{**_STANDBY, "in_step": False}]}, "degraded"),
         (MIRROR, {"private_journal": {"error": "no space"}}, "degraded"),
         (LINK, {"state": "connecting"}, "degraded"),
+        (LINK, {"state": "connecting", "taken_by": "b2"}, "off"),
         (LINK, {"state": "refused"}, "failing"),
         (LINK, {"state": "stopped"}, "off"),
         (PIPELINE, {"state": "failed"}, "failing"),

@@ -16,6 +16,7 @@ from broker_app.cli.cluster import cluster_clients
 from broker_app.cli.cluster.cluster_demo import demo
 from broker_app.cli.cluster.cluster_record import app as record_app
 from broker_app.cli.configuration.versions import is_machine_format
+from broker_app.features.cluster.report import ADOPTED_MARK
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,8 +38,9 @@ _BROKERS = (
     "since", "reason",
 )  # fmt: skip
 _LINKS = (
-    "broker", "state", "sent", "sent_rate", "received", "received_rate", "returned", "unsettled_there",
-    "unsettled_here", "round_trip_ms", "tls", "version", "address", "found_by", "since", "reason",
+    "broker", "state", "taken_by", "sent", "sent_rate", "received", "received_rate", "returned",
+    "unsettled_there", "unsettled_here", "round_trip_ms", "tls", "version", "address", "found_by", "since",
+    "reason",
 )  # fmt: skip
 _MEMBERS = ("broker", "state", "messages", "taken_by", "seen_s", "address", "why")
 _TAKEOVERS = (
@@ -55,7 +57,11 @@ _CONSUMERS = ("address", "broker", "consumers", "credit", "selector")
 
 @app.command()
 def status(ctx: typer.Context) -> None:
-    """Show this broker and the others; exit code 1 while one is not connected, or the keeper is away."""
+    """Show this broker and the others. Exit code 1 while one is not connected, or the keeper is away.
+
+    A member of an enhanced cluster that is away and was taken over is named, and is no failure: the exit code
+    is 0 if there is nothing else.
+    """
     given = invocation.of(ctx)
     found = given.rest().get("/cluster")
     if is_machine_format(given):
@@ -73,7 +79,7 @@ def status(ctx: typer.Context) -> None:
             given.output.say(f"brokers are found by {one['way']} {one['place']}: it {works}")
         here = {"broker": found["broker"], "state": "here", "address": found["address"]}
         given.output.rows(_BROKERS, [here, *map(_row, found["links"])])
-    trouble = [_trouble(link) for link in found["links"] if link["state"] != "up"]
+    trouble = [_trouble(link) for link in _expected(found) if link["state"] != "up"]
     if trouble or found["keeper_state"]:
         raise Failure(
             FAILED,
@@ -273,6 +279,9 @@ def _say_enhanced(given: invocation.Invocation, found: Mapping[str, Any]) -> Non
         given.output.say(f"this broker takes over from {found['taking_over']} now")
     given.output.rows(_MEMBERS, found["members"])
     for one in found["members"]:
+        if one["state"] == "TAKEOVER_COMPLETE":
+            given.output.say(f"{one['broker']} is away, and {one['taken_by']} has taken over from it")
+    for one in found["members"]:
         if one["suspicion"] is not None:
             given.output.say(_suspect(one, found["monitor_threshold"]))
     for one in found["takeovers"][:1]:
@@ -292,11 +301,16 @@ def _suspect(member: Mapping[str, Any], threshold: int) -> str:
     )
 
 
+def _expected(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The links that are up or should be."""
+    return [link for link in found["links"] if not link["taken_by"]]
+
+
 def _summary(found: Mapping[str, Any]) -> str:
-    links = found["links"]
+    links = [link for link in _expected(found) if ADOPTED_MARK not in link["broker"]]
     up = sum(link["state"] == "up" for link in links)
-    count = f"{up} of {len(links)} other brokers"
-    if up == len(links):
+    count = f"{up} of {len(links)} other brokers" if links else "no other broker"
+    if links and up == len(links):
         count = "the other broker" if up == 1 else f"all {up} other brokers"
     quiesced = "; it refuses new clients (quiesced)" if found["quiesced"] else ""
     return f"{found['broker']} at {found['address']}: connected with {count}{quiesced}"

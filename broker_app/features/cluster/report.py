@@ -199,3 +199,19 @@ class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     discovery: list[DiscoveryReport] = []
     links: list[LinkReport] = []
     interest: list[InterestReport] = []
+
+    def takers(self) -> dict[str, str]:
+        """The members that are away and were taken over, each with the member that serves its messages. No
+        link to them is expected, so that one that is down is no fault."""
+        members = self.enhanced.members if self.enhanced is not None else []
+        up = {link.broker for link in self.links if link.state == "up"}
+        return {
+            member.broker: member.taken_by
+            for member in members
+            if member.state == "TAKEOVER_COMPLETE" and member.broker not in up
+        }
+
+    def expected_links(self) -> list[LinkReport]:
+        """The links that are up or should be."""
+        takers = self.takers()
+        return [link for link in self.links if link.broker not in takers]

@@ -40,13 +40,12 @@ def status(report: ClusterReport) -> Facts:
     facts = {name: getattr(report, name) for name in ClusterReport.__struct_fields__}
     del facts["interest"]
     adopted: list[Facts] = msgspec.to_builtins(report.adopted)
-    links = [status_of_link(link) for link in report.links]
     return {
         **facts,
         "adopted": adopted,
         "enhanced": _status_of_enhanced(report.enhanced),
         "discovery": msgspec.to_builtins(report.discovery),
-        "links": links,
+        "links": list(status_of_links(report)),
     }
 
 
@@ -73,9 +72,16 @@ def status_of_takeover(takeover: TakeoverReport) -> Facts:
     return {**facts, "began": rfc3339(takeover.began), "suspected": suspected}
 
 
-def status_of_link(link: LinkReport) -> Facts:
-    """One link with its health, and with times as everywhere."""
-    facts: Facts = msgspec.to_builtins(link)
+def status_of_links(report: ClusterReport) -> Iterator[Facts]:
+    """The links, each with its health."""
+    takers = report.takers()
+    return (status_of_link(link, takers.get(link.broker, "")) for link in report.links)
+
+
+def status_of_link(link: LinkReport, taken_by: str) -> Facts:
+    """One link with its health, and with times as everywhere; the other broker is away, and `taken_by` serves
+    its messages, if that is not empty."""
+    facts: Facts = {**msgspec.to_builtins(link), "taken_by": taken_by}
     trip_ms = link.round_trip_ms
     return {
         **facts,

@@ -132,7 +132,8 @@ def _discovery(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
 
 
 def _links(known: ConditionChecks, rule: AlertRule, *states: str) -> Iterator[Violation]:
+    """The links in one of these states. Those to members that were taken over are expected to be down."""
     cluster = known.cluster()
     for link in cluster["links"] if cluster is not None else ():
-        if link["state"] in states and rule.threshold <= 1:
+        if link["state"] in states and not link["taken_by"] and rule.threshold <= 1:
             yield Violation(link["broker"], 1, {"state": link["state"], "reason": link["reason"][:500]})

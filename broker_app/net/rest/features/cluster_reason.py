@@ -33,7 +33,7 @@ def _of_others(address: str, report: ClusterReport, *, is_local: bool) -> Reason
         )
     reached = [link.broker for link in report.links if link.state == "up"]
     sentence = f"{address} has no consumers at {', '.join(('this broker', *reached))}"
-    for link in report.links:
+    for link in report.expected_links():
         if link.state != "up":
             why = f" ({link.reason})" if link.reason else ""
             sentence += f"; whether {link.broker} has any is unknown: its link is {link.state}{why}"

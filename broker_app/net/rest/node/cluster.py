@@ -29,7 +29,7 @@ from broker_app.features.cluster.status import (
     consumers_of,
     no_cluster,
     status,
-    status_of_link,
+    status_of_links,
     status_of_takeover,
 )
 from broker_app.net.http.limits import RestLimits
@@ -88,7 +88,7 @@ class ClusterEndpoints:
         self._remove = remove
         self._reload = reload
         self._links = Listing[Facts](
-            {name: itemgetter(name) for name in (*LinkReport.__struct_fields__, "health")},
+            {name: itemgetter(name) for name in (*LinkReport.__struct_fields__, "health", "taken_by")},
             {},
             limits.max_page,
             matches={"state": lambda link, state: bool(link["state"] == state)},
@@ -128,7 +128,7 @@ class ClusterEndpoints:
         """GET cluster/links: the other brokers, as this one sees them"""
         query = request.query(self._links.parameters)
         report = self._report(request)
-        return json_reply(self._links.page(map(status_of_link, report.links), query)._asdict())
+        return json_reply(self._links.page(status_of_links(report), query)._asdict())
 
     async def consumers(self, request: Request) -> Reply:
         """GET cluster/consumers: which broker has consumers of what"""
@@ -168,7 +168,7 @@ class ClusterEndpoints:
         request.query()
         report = self._report(request)
         done = await self._reload()
-        not_linked = [link.broker for link in report.links if link.state != "up"]
+        not_linked = [link.broker for link in report.expected_links() if link.state != "up"]
         request.audit(CENTRAL_FILE_RELOADED, "central file", brokers=len(done))
         return json_reply({"brokers": [_reloaded(one) for one in done], "not_linked": not_linked})
 

@@ -45,6 +45,11 @@ _LINK: Json = {
         "of the enhanced cluster has it. broker: it, or another one, has named it",
     },
     "health": HEALTH,
+    "taken_by": {
+        **TEXT,
+        "description": "the member that has taken over from the other broker, which is away: no link is "
+        "expected. Empty for a link that is up or should be",
+    },
     "reason": {**TEXT, "description": "why it is not up; else empty"},
     "since": {**OPTIONAL_TIME, "description": "when this state began"},
     "version": TEXT,

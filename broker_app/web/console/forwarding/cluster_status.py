@@ -58,7 +58,7 @@ def state_of(link: LinkReport) -> Badge:
 
 def shown(report: ClusterReport) -> Shown:
     """The cluster for a template, without its consumers."""
-    links = links_of(report)
+    links = report.expected_links()
     others = [link for link in links if ADOPTED_MARK not in link.broker]
     up = [link for link in links if link.state == "up"]
     return {
@@ -80,13 +80,6 @@ def shown(report: ClusterReport) -> Shown:
         "received_rate": sum(link.received_rate for link in up),
         "unsettled": sum(link.unsettled_there + link.unsettled_here for link in up),
     }
-
-
-def links_of(report: ClusterReport) -> list[LinkReport]:
-    """The links that are up or should be: not those to members whose journal another one serves."""
-    members = report.enhanced.members if report.enhanced is not None else []
-    taken = {member.broker for member in members if member.taken_by}
-    return [link for link in report.links if link.state == "up" or link.broker not in taken]
 
 
 def _enhanced(report: EnhancedReport) -> Shown:
@@ -129,7 +122,7 @@ def _time(seconds: float) -> datetime:
 
 
 def _link(link: LinkReport) -> Shown:
-    facts = status_of_link(link)
+    facts = status_of_link(link, taken_by="")
     return {
         **facts,
         "member": link.broker.partition(ADOPTED_MARK)[0] if ADOPTED_MARK in link.broker else "",

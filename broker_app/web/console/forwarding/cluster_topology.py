@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from broker_app.base.states import HERE
 from broker_app.features.cluster.report import ClusterReport, LinkReport
 from broker_app.web.console.base.badges import Badge, badge
-from broker_app.web.console.forwarding.cluster_status import links_of, state_of
+from broker_app.web.console.forwarding.cluster_status import state_of
 
 WIDTH, HEIGHT = 156, 44
 _GAP_X, _GAP_Y, _MARGIN = 190, 16, 3
@@ -62,7 +62,7 @@ class Drawing(NamedTuple):
 
 def draw(report: ClusterReport) -> Drawing:
     """The drawing of the cluster as this broker sees it."""
-    links = links_of(report)
+    links = report.expected_links()
     on_right = len(links) if len(links) <= _MOST_OF_ONE_SIDE else (len(links) + 1) // 2
     rows = max(1, on_right)
     height = rows * (HEIGHT + _GAP_Y) - _GAP_Y + 2 * _MARGIN
