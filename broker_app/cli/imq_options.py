@@ -8,9 +8,8 @@ from typing import Final
 
 from broker_app.base.suggestions import suggestion
 from broker_app.cli.base.failures import USAGE, Failure
-from broker_app.features.cluster.configuration import activemq_names, imq_names
+from broker_app.features.cluster.configuration import foreign_names
 from broker_app.features.cluster.configuration.expectations import Expectation
-from broker_app.features.cluster.configuration.imq_names import NAMES
 
 _PROPERTY, _CLUSTER, _RESET = "-D", "-cluster", "-reset"
 _TAKEOVER: Final = "takeover-then-exit"
@@ -52,13 +51,11 @@ def _translated(argument: str) -> Iterator[str]:
 def _option(text: str) -> Iterator[str]:
     """The option for a property; nothing if it changes nothing. Raises Failure."""
     name, _, value = text.partition("=")
-    row = imq_names.find(name)
-    setting = activemq_names.SETTINGS.get(name, row.setting if row is not None else "")
+    row = foreign_names.find(name)
     try:
-        if row is None and not setting:
-            known = [*NAMES, *activemq_names.SETTINGS]
-            raise ValueError(f"there is no property {name}{suggestion(name, known)}")
-        if found := row.value(value) if row is not None else value:
-            yield f"--{setting.replace('_', '-')}={found}"
+        if row is None:
+            raise ValueError(f"there is no property {name}{suggestion(name, list(foreign_names.NAMES))}")
+        if found := row.value(value):
+            yield f"--{row.setting.replace('_', '-')}={found}"
     except ValueError as error:
         raise Failure(USAGE, f"-D{text}: {error}", fix="docs/clusters.md lists all names") from error

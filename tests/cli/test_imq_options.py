@@ -25,9 +25,32 @@ def test_names_of_activemq_are_settings() -> None:
     ]  # fmt: skip
 
 
+def test_attributes_of_activemq_that_are_so_here_change_nothing() -> None:
+    given = (
+        "networkTTL=3", "messageTTL=-1", "duplex=true", "conduitSubscriptions=true", "dynamicOnly=false",
+        "decreaseNetworkConsumerPriority=false", "prefetchSize=1000", "alwaysSyncSend=false",
+        "autoStart=true", "suppressDuplicateQueueSubscriptions=false", "bridgeTempDestinations=true",
+    )  # fmt: skip
+    assert translated([f"-D{one}" for one in given]) == []
+
+
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
+        ("-DnetworkTTL=0", "networkTTL is a whole number from 1, or -1, not '0'"),
+        ("-DnetworkTtl=3", "there is no property networkTtl; did you mean networkTTL?"),
+        (
+            "-Dduplex=false",
+            "duplex is always true here, and 'false' is not possible: a link carries messages both ways; for",
+        ),
+        (
+            "-DdecreaseNetworkConsumerPriority=true",
+            "decreaseNetworkConsumerPriority is always false here, and 'true' is not possible: set prefer_l",
+        ),
+        ("-DdynamicOnly=1", "dynamicOnly is true or false here, and '1' is not possible: the messages of a"),
+        ("-DexcludedDestinations=queue.a", "excludedDestinations is no setting here: set local_only of the"),
+        ("-DpublishedAddressPolicy=x", "publishedAddressPolicy is no setting here: set advertised_host at"),
+        ("-DclusterClientUriQuery=a=b", "clusterClientUriQuery is no setting here: clients keep the options"),
         ("-DdiscoveryURI=x", "there is no property discoveryURI; did you mean discoveryUri?"),
         ("-Dimq.cluster.prt=1", "there is no property imq.cluster.prt; did you mean imq.cluster.port?"),
         ("-Dimq.persist.jdbc.dbVendor=mysql", "imq.persist.jdbc.* is no setting here: set journal"),

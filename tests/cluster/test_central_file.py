@@ -71,7 +71,7 @@ def test_all_brokers_have_the_settings_of_the_central_file(file: Path) -> None:
 def test_names_of_activemq_are_settings(file: Path) -> None:
     file.write_text(
         "networkConnector=static:(tcp://b1.example:7676)\ndiscoveryUri=multicast://default\n"
-        "updateClusterClients=true\ncluster_port=7676\n"
+        "updateClusterClients=true\ncluster_port=7676\nnetworkTTL=3\nduplex=true\n"
     )
     read = settings.load(OWN | {"MOM_CLUSTER_URL": f"file:{file}"})
     assert read.network_connector == "static:(tcp://b1.example:7676)"
@@ -116,6 +116,8 @@ def test_values_of_a_broker_win_but_its_list_is_added(file: Path, tmp_path: Path
         ("imq.persist.store=jdbc", "the journal is to be in a store, which has no address here"),
         ("imq.persist.jdbc.dbVendor=mysql", "imq.persist.jdbc.* is no setting here: set journal"),
         ("imq.service.activelist=jms", "imq.service.activelist is no setting here: stomp_port and"),
+        ("conduitSubscriptions=false", "conduitSubscriptions is always true here, and 'false' is not possi"),
+        ("excludedDestinations=a", "excludedDestinations is no setting here: set local_only of these queu"),
         (
             "anonymous=true",
             "anonymous cannot be in a central file, which has limits, times, ports and the list",

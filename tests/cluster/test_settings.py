@@ -6,8 +6,8 @@ import pytest
 
 from broker_app import config
 from broker_app.config import Config, ConfigError
-from broker_app.features.cluster.configuration import imq_names, settings
-from broker_app.features.cluster.configuration.imq_names import ImqName
+from broker_app.features.cluster.configuration import foreign_names, settings
+from broker_app.features.cluster.configuration.foreign_name import ForeignName
 from broker_app.members.addresses import addresses_of
 from broker_app.net.server.listeners import Ports
 
@@ -142,11 +142,11 @@ def test_a_difference_is_named_with_both_values_and_both_brokers() -> None:
     assert refused.facts == {"property": "imq.autocreate.queue", "values": {"b1": "true", "b2": "false"}}
 
 
-@pytest.mark.parametrize("row", imq_names.NAMES.values(), ids=lambda row: row.name)
-def test_each_name_of_glassfish_is_a_setting_or_says_what_to_do(row: ImqName) -> None:
+@pytest.mark.parametrize("row", foreign_names.NAMES.values(), ids=lambda row: row.name)
+def test_each_name_of_another_broker_is_a_setting_or_says_what_to_do(row: ForeignName) -> None:
     if row.setting:
         assert row.setting in {setting.name for setting in config.settings()}
-        assert not row.accepted
+        assert not (row.accepted or row.number)
     else:
         assert row.about
         assert not row.must_be_equal

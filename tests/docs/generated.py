@@ -14,7 +14,8 @@ from broker_app.base.audit_actions import ACTIONS, CHANGES
 from broker_app.base.events import DECLARED, OF_CAUSE, Event
 from broker_app.base.system_topics import TOPICS, SystemTopic
 from broker_app.features.cluster.configuration import activemq_names
-from broker_app.features.cluster.configuration.imq_names import NAMES, ImqName
+from broker_app.features.cluster.configuration.foreign_name import ForeignName
+from broker_app.features.cluster.configuration.imq_names import NAMES
 from broker_app.net.policy.destination_settings import GLASSFISH, SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
@@ -209,24 +210,38 @@ def alert_conditions() -> str:
 
 def imq_names() -> str:
     """All names of GlassFish MQ for settings of brokers and clusters."""
-    rows = [f"| `{row.name}` | {_imq_meaning(row)} | {_imq_note(row)} |" for row in NAMES.values()]
+    rows = [f"| `{row.name}` | {_meaning(row)} | {_imq_note(row)} |" for row in NAMES.values()]
     return "\n".join(["| in GlassFish MQ | here | |", "|---|---|---|", *rows])
+
+
+def names_of_activemq() -> str:
+    """All names of ActiveMQ for settings of clusters."""
+    rows = [
+        f"| `{row.name}` | {_meaning(row)} | {_activemq_note(row)} |" for row in activemq_names.NAMES.values()
+    ]
+    return "\n".join(["| in ActiveMQ | here | |", "|---|---|---|", *rows])
 
 
 #: settings of clusters that have another name
 _OF_CLUSTERS = {row.setting for row in NAMES.values() if row.must_be_equal} | {
-    *activemq_names.SETTINGS.values()
+    row.setting for row in activemq_names.NAMES.values() if row.setting
 }
 _COMPARED = [row for row in NAMES.values() if row.must_be_equal]
 
 
-def _imq_note(row: ImqName) -> str:
+def _imq_note(row: ForeignName) -> str:
     if not row.is_central:
         return "of one broker: not in the central file"
     return "must be equal at all brokers" if row.must_be_equal else ""
 
 
-def _imq_meaning(row: ImqName) -> str:
+def _activemq_note(row: ForeignName) -> str:
+    if row.setting:
+        return ""
+    return "accepted, and changes nothing" if row.accepted or row.number else "refused"
+
+
+def _meaning(row: ForeignName) -> str:
     if row.setting:
         return f"`{row.setting}`"
     return f"always `{row.accepted[0]}`: {row.about}" if len(row.accepted) == 1 else row.about
@@ -274,7 +289,11 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "sink": partial(_options, sink_options.NAMES),
     },
     CONFIGURATION: {"broker-settings": node_settings, "audit-actions": audit_table},
-    CLUSTERS: {"cluster-settings": cluster_settings, "imq-names": imq_names},
+    CLUSTERS: {
+        "cluster-settings": cluster_settings,
+        "imq-names": imq_names,
+        "activemq-names": names_of_activemq,
+    },
     SOAK: {"soak": soak_counts.table},
     METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},
     DESIGN: {"contrast": contrast.table},

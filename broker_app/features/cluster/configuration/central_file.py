@@ -1,7 +1,7 @@
 """The central configuration file: settings that all brokers of a cluster read at their start.
 
 Values of a broker's own replace those in it; only the list of brokers is that of both. It is a file or comes
-over HTTP, and has names of GlassFish MQ (`imq_names`), of ActiveMQ (`activemq_names`), or those of settings.
+over HTTP, and has names of GlassFish MQ or ActiveMQ (`foreign_names`), or those of settings.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from broker_app import config
 from broker_app.base import transport_connectors
 from broker_app.base.suggestions import suggestion
 from broker_app.config import CentralValue, ConfigError
-from broker_app.features.cluster.configuration import activemq_names, imq_names, properties
+from broker_app.features.cluster.configuration import foreign_names, properties
 from broker_app.features.cluster.configuration.expectations import Expectation
-from broker_app.features.cluster.configuration.imq_names import NAMES, NO_KEEPER
+from broker_app.features.cluster.configuration.imq_names import NO_KEEPER
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.client import HttpClient
 from broker_app.peers.http_client.exchange import HttpRequest, Unanswered
@@ -86,11 +86,10 @@ def read(url: str) -> Content:
 
 def _value(key: str, text: str, source: str) -> CentralValue | None:
     """The setting that a property is; None if it changes nothing. Raises ValueError."""
-    row = imq_names.find(key)
+    row = foreign_names.find(key)
     if row is None:
-        setting = activemq_names.SETTINGS.get(key, key)
-        _check_setting(setting)
-        return CentralValue(setting, text, source) if text else None
+        _check_setting(key)
+        return CentralValue(key, text, source) if text else None
     if not row.is_central:
         raise ValueError(f"{key} is different at each broker: set {row.setting} there")
     value = row.value(text)
@@ -110,8 +109,7 @@ def _check_setting(name: str) -> None:
     if name not in settings_here:
         known = [
             *sorted(allowed),
-            *(row.name for row in NAMES.values() if row.is_central),
-            *activemq_names.SETTINGS,
+            *(row.name for row in foreign_names.NAMES.values() if row.is_central),
         ]
         raise ValueError(f"there is no property {name}{suggestion(name, known)}")
     raise ValueError(
