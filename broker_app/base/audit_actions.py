@@ -116,7 +116,7 @@ BROKER_UNQUIESCED = _action("brokers", _("unquiesced"), "reason")
 BROKER_PAUSED = _action("brokers", _("paused"), "reason")
 BROKER_RESUMED = _action("brokers", _("resumed"), "reason")
 BROKER_RESTARTED = _action("brokers", _("restarted"), "reason")
-BROKER_SHUT_DOWN = _action("brokers", _("shut down"), "reason,no_failover")
+BROKER_SHUT_DOWN = _action("brokers", _("shut down"), "reason,no_failover,delay_s")
 
 LOGGED_IN = _action("users", _("logged in"))
 LOGIN_FAILED = _action("users", _("login failed"))

@@ -191,6 +191,7 @@ PAUSE = _event(BROKER, _("paused"), "", _("by {detail}"))
 RESUME = _event(BROKER, _("resumed"), "", _("by {detail}"))
 RESTART = _event(BROKER, _("restarts"), "", _("by {detail}"))
 SHUTDOWN = _event(BROKER, _("shuts down"), "", _("by {detail}"))
+SHUTDOWN_PLANNED = _event(BROKER, _("shutdown planned"), "", _("by {detail}"))
 QUIESCED = _event(BROKER, _("quiesce complete"), "", _("no client is connected any more"))
 
 #: the label of each event by its name, of whatever kind

@@ -21,6 +21,15 @@ _NoFailover = Annotated[
         "--no-failover", "--nofailover", help="no other member of an enhanced cluster takes over its messages"
     ),
 ]
+_Time = Annotated[
+    float,
+    typer.Option(
+        "--time",
+        min=0,
+        help="seconds until it stops; meanwhile it takes no new clients, and `mom broker query` shows how "
+        "many are left",
+    ),
+]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 
 
@@ -42,12 +51,19 @@ _STOP = """Shut a broker down: it accepts nothing more, finishes what it has acc
     Its clients are notified. In an enhanced cluster another member takes its messages over after three
     seconds, unless --no-failover keeps them for this broker.
 
+    With --time it stops later, and is quiesced until then: `mom broker unquiesce NAME` calls it off, the same
+    order without --time stops it at once, and with another --time it takes the place of the former one.
+
     Example: the callback broker of this machine, also one that was started automatically:
 
         mom --context REcallback broker stop REcallback
     """
 #: of which `mom stop` is another form
 STOP = _Order("stop", "/shutdown", "{name} stops", _STOP, asks=True, ends=True)
+#: its answer when it is carried out later
+_LATER = (
+    "{name} stops at {due}, and takes no new clients until then; `mom broker unquiesce {name}` calls it off"
+)
 _ORDERS = (
     _Order(
         "quiesce",
@@ -107,10 +123,13 @@ def _add(order: _Order) -> None:
             name: _Name,
             reason: _WhyOption = "",
             no_failover: _NoFailover = False,
+            time: _Time = 0.0,
             yes: _Yes = False,
         ) -> None:
-            more = {"no_failover": True} if no_failover else {}
-            give(order, invocation.of(ctx), name, {"name": name, "reason": reason, **more}, yes=yes)
+            more: dict[str, object] = {"no_failover": True} if no_failover else {}
+            body = {"name": name, "reason": reason, **more, **({"delay_s": time} if time else {})}
+            later = order._replace(answer=_LATER) if time else order
+            give(later, invocation.of(ctx), name, body, yes=yes)
 
         return
 
@@ -127,7 +146,8 @@ def give(
         verb = "shut down" if order.path == "/shutdown" else order.command
         confirm(name, f"{verb} {name}", production=given.target().production)
     done = given.rest().call("POST", order.path, body)
-    given.output.done(order.answer.format(name=done["name"], connected=connected(done)), done)
+    due = done.get("due", "")
+    given.output.done(order.answer.format(name=done["name"], connected=connected(done), due=due), done)
 
 
 for _one in _ORDERS:
@@ -149,6 +169,7 @@ def query(ctx: typer.Context) -> None:
             "state": found["state"],
             "quiesced": _ordered(found["quiesced"]),
             "paused": _ordered(found["paused"]),
+            "shutdown": _planned(found["shutdown"]),
             "clients": connected(found),
             "other addresses": ", ".join(found["other_addresses"]),
             "started at": found["started_at"],
@@ -167,7 +188,14 @@ def connected(found: Facts) -> str:
     return ", ".join(counts) or "no client is connected"
 
 
-def _ordered(order: dict[str, str] | None) -> str:
+def _planned(shutdown: Facts | None) -> str:
+    """The time that is left until a shutdown, and who has ordered it; `no` without one."""
+    if shutdown is None:
+        return "no"
+    return f"in {shutdown['left_s']:.0f} s, ordered {_ordered(shutdown).removeprefix('since ')}"
+
+
+def _ordered(order: Facts | None) -> str:
     """The time, user and reason of an order; `no` without one."""
     if order is None:
         return "no"

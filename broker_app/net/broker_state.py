@@ -10,7 +10,16 @@ import time
 from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
-from broker_app.base.events import PAUSE, QUIESCE, RESTART, RESUME, SHUTDOWN, UNQUIESCE, Event
+from broker_app.base.events import (
+    PAUSE,
+    QUIESCE,
+    RESTART,
+    RESUME,
+    SHUTDOWN,
+    SHUTDOWN_PLANNED,
+    UNQUIESCE,
+    Event,
+)
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
@@ -42,6 +51,14 @@ class Order(NamedTuple):
         return {"by": self.user, "reason": self.reason, "at": rfc3339(self.at_s)}
 
 
+class PlannedShutdown(NamedTuple):
+    """An order to shut the broker down at `due_s` (seconds since 1970)."""
+
+    order: Order
+    due_s: float
+    no_failover: bool
+
+
 class BrokerState:
     """Belongs to the loop. `name` is the broker's."""
 
@@ -52,6 +69,8 @@ class BrokerState:
         self.quiesced: Order | None = None
         #: the order by which clients are not served; None while they are
         self.paused: Order | None = None
+        #: the shutdown to come, until which the broker is quiesced
+        self.planned: PlannedShutdown | None = None
         self.is_stopping = False
         #: returns why no client can be served yet; empty when they can
         self.waiting: Callable[[], str] = str
@@ -85,7 +104,8 @@ class BrokerState:
             self.listeners(QUIESCE, self.quiesced)
 
     def unquiesce(self, user: str, reason: str) -> None:
-        """Take new clients again."""
+        """Take new clients again. A shutdown that was planned is called off."""
+        self.planned = None
         if self.quiesced is not None:
             self.quiesced = None
             self.listeners(UNQUIESCE, self._order(user, reason))
@@ -102,16 +122,40 @@ class BrokerState:
             self.paused = None
             self.listeners(RESUME, self._order(user, reason))
 
+    def plan_shutdown(
+        self, user: str, reason: str, delay_s: float, *, no_failover: bool = False
+    ) -> PlannedShutdown:
+        """Quiesce the broker, which an operator wants to end in `delay_s`. It takes the place of a shutdown
+        that was planned before. Raises Refused."""
+        self._check_failover(no_failover=no_failover)
+        if self.is_stopping:
+            raise Refused("conflict", f"broker {self._name} stops already")
+        order = self._order(user, reason)
+        self.planned = PlannedShutdown(order, self._clock() + delay_s, no_failover)
+        self.listeners(SHUTDOWN_PLANNED, order)
+        self.quiesce(user, reason)
+        return self.planned
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the shutdown that is planned; None without one."""
+        return max(0.0, self.planned.due_s - self._clock()) if self.planned is not None else None
+
     def stop(self, user: str, reason: str, *, restart: bool, no_failover: bool = False) -> None:
         """Note that an operator ends the broker; with `no_failover` none takes over. Raises Refused."""
+        self._check_failover(no_failover=no_failover)
+        self.planned = None
+        self.is_stopping, self.restarts, self.keeps_messages = True, restart, no_failover
+        self.listeners(RESTART if restart else SHUTDOWN, self._order(user, reason))
+
+    def _check_failover(self, *, no_failover: bool) -> None:
+        """Raise Refused if there are none that are to be kept from taking over."""
         if no_failover and not self.is_taken_over:
             raise Refused(
                 "conflict",
                 f"broker {self._name} is no member of an enhanced cluster, whose others would take over: "
                 "leave no_failover out; `mom mirror pause` keeps a mirror from taking over",
             )
-        self.is_stopping, self.restarts, self.keeps_messages = True, restart, no_failover
-        self.listeners(RESTART if restart else SHUTDOWN, self._order(user, reason))
 
     def _order(self, user: str, reason: str) -> Order:
         return Order(user, reason, self._clock())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -161,6 +162,28 @@ def test_stop_ends_the_broker_that_commands_use(command_line: CommandLine, tmp_p
         command_line.about(broker)
         stopped = command_line("stop", "--reason", "new disks", "--yes")
         assert (stopped.code, stopped.rows[0]) == (OK, ["name", "mom"])
+        poll(lambda: not broker.running)
+    finally:
+        broker.kill()
+
+
+def test_a_shutdown_is_planned_shown_called_off_and_carried_out(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    broker = BrokerProcess(tmp_path / "data")
+    broker.start()
+    try:
+        command_line.about(broker)
+        planned = command_line("broker", "shutdown", "mom", "--time", "900", "--reason", "new disks", "--yes")
+        assert (planned.code, [row[0] for row in planned.rows]) == (OK, ["name", "due"])
+        shown = command_line("broker", "query").out
+        left = r"^shutdown\tin (900|8\d\d) s, ordered \S+ by admin: new disks$"
+        assert re.search(left, shown, re.MULTILINE), shown
+        assert "is quiesced (new disks) and takes no new clients" in command_line("pub", "orders", "one").err
+        assert command_line("broker", "unquiesce", "mom").code == OK
+        assert "shutdown\tno" in command_line("broker", "query").out
+        assert command_line("pub", "orders", "one").code == OK
+        assert command_line("broker", "stop", "mom", "--time", "0.1", "--yes").code == OK
         poll(lambda: not broker.running)
     finally:
         broker.kill()

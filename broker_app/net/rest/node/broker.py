@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -18,12 +19,15 @@ from broker_app.base.audit_actions import (
 )
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
-from broker_app.net.broker_state import BrokerState, Order
+from broker_app.net.broker_state import BrokerState, Order, PlannedShutdown
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.node.mirrors import MAX_REASON
+
+#: seconds until a shutdown that is planned, at most
+MAX_DELAY_S: Final = 86_400
 
 
 class BrokerOrder(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,9 +38,11 @@ class BrokerOrder(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ShutdownOrder(BrokerOrder):
-    """That of a shutdown: with `no_failover` no other member of an enhanced cluster takes over."""
+    """That of a shutdown, in `delay_s` seconds: with `no_failover` no other member of an enhanced cluster
+    takes over."""
 
     no_failover: bool = False
+    delay_s: float = 0.0
 
 
 _Order = TypeVar("_Order", bound=BrokerOrder)
@@ -115,10 +121,33 @@ class BrokerEndpoints:
         return self._end(request, order, BROKER_RESTARTED, restart=True)
 
     async def shut_down(self, request: Request) -> Reply:
-        """POST shutdown: clients are notified, and what was accepted is finished."""
+        """POST shutdown: clients are notified, and what was accepted is finished. It is at once, also if one
+        was planned before."""
         order = await self._order(request, ShutdownOrder)
         no_failover = order.no_failover
+        if order.delay_s:
+            return self._plan(request, order)
         return self._end(request, order, BROKER_SHUT_DOWN, restart=False, no_failover=no_failover)
+
+    def _plan(self, request: Request, order: ShutdownOrder) -> Reply:
+        """Have the broker end some time later; until then it takes no new clients."""
+        if not 0 < order.delay_s <= MAX_DELAY_S:
+            raise invalid("/delay_s", f"must be seconds, at most {MAX_DELAY_S}", order.delay_s)
+        no_failover = order.no_failover
+        planned = self._state.plan_shutdown(
+            request.user, order.reason, order.delay_s, no_failover=no_failover
+        )
+        facts = {"no_failover": True} if no_failover else {}
+        request.audit(BROKER_SHUT_DOWN, self._name, reason=order.reason, delay_s=order.delay_s, **facts)
+        asyncio.get_running_loop().call_later(order.delay_s, self._carry_out, planned)
+        return json_reply({"name": self._name, "due": rfc3339(planned.due_s)}, 202)
+
+    def _carry_out(self, planned: PlannedShutdown) -> None:
+        """End the broker, unless the shutdown was called off, or another one has taken its place."""
+        if self._state.planned is planned:
+            order = planned.order
+            self._state.stop(order.user, order.reason, restart=False, no_failover=planned.no_failover)
+            self._stop(False)
 
     def _end(
         self,
@@ -160,6 +189,7 @@ class BrokerEndpoints:
             "state": state.shown_as(sum(clients.values())),
             "quiesced": _shown(state.quiesced),
             "paused": _shown(state.paused),
+            "shutdown": _shown_plan(state),
             "clients": dict(clients),
             "other_addresses": list(state.other_addresses()),
             "started_at": self._started_at,
@@ -169,6 +199,13 @@ class BrokerEndpoints:
 
 def _shown(order: Order | None) -> dict[str, object] | None:
     return order.shown() if order is not None else None
+
+
+def _shown_plan(state: BrokerState) -> dict[str, object] | None:
+    planned, left_s = state.planned, state.left_s
+    if planned is None or left_s is None:
+        return None
+    return {**planned.order.shown(), "due": rfc3339(planned.due_s), "left_s": round(left_s, 1)}
 
 
 def _require_administrator(request: Request) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from broker_app.net.broker_state import STATES
+from broker_app.net.rest.node.broker import MAX_DELAY_S
 from broker_app.net.rest.node.mirrors import MAX_REASON
 from broker_app.net.rest.node.node_info import NEARLY_FULL
 from broker_app.net.rest.openapi.operations import json_body, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
     COUNT,
+    SECONDS,
     TEXT,
     TIME,
     Json,
@@ -43,6 +45,12 @@ SCHEMAS: Json = {
                 "description": "no other member of an enhanced cluster takes over: the messages wait for the "
                 "broker",
             },
+            "delay_s": {
+                **SECONDS,
+                "maximum": MAX_DELAY_S,
+                "description": "until the broker stops; meanwhile it is quiesced, and unquiesce calls it "
+                "off. 0: at once",
+            },
         },
         required=("name",),
     ),
@@ -56,6 +64,11 @@ SCHEMAS: Json = {
             },
             "quiesced": {**_ORDERED, "description": "while new clients are refused"},
             "paused": {**_ORDERED, "description": "while no client is served"},
+            "shutdown": {
+                **object_of({"by": TEXT, "reason": TEXT, "at": TIME, "due": TIME, "left_s": SECONDS}),
+                "type": ["object", "null"],
+                "description": "that is planned: it stops when it is due",
+            },
             "clients": {
                 **object_of({"stomp": COUNT, "json": COUNT, "rest": COUNT}),
                 "description": "connections; of REST, requests that wait for messages",
@@ -126,8 +139,13 @@ PATHS: Json = {
     },
     "/shutdown": {
         "post": operation(
-            "shut_down", "Stop the broker, as an administrator; clients are notified",
-            {"202": json_reply("it stops", object_of({"name": TEXT}))},
+            "shut_down", "Stop the broker, at once or later, as an administrator; clients are notified",
+            {
+                "202": json_reply(
+                    "it stops, at once or when it is due",
+                    object_of({"name": TEXT, "due": TIME}, required=("name",)),
+                )
+            },
             408, 409, 413, 415, body=json_body("ShutdownOrder"),
         ),
     },
