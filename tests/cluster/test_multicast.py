@@ -24,7 +24,7 @@ from tests.cluster.test_failover_of_clients import linked
 from tests.cluster.test_messages_across_brokers import bodies, take
 from tests.support.awaiting import becomes, until
 from tests.support.cable import Cable, cable
-from tests.support.node_process import NodeProcess, nodes_in
+from tests.support.node_process import NodeProcess, Nodes, nodes_in
 
 BY_MULTICAST = {"discovery_uri": "multicast://default", "network_connector": "multicast://default"}
 QUEUE = "/queue/orders"
@@ -37,11 +37,19 @@ def segment() -> Iterator[Cable]:
 
 
 @pytest.fixture(scope="module")
-def two(segment: Cable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess]]:
+def far(segment: Cable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """Brokers on the machine at the far end."""
+    with nodes_in(tmp_path_factory.mktemp("far"), segment.prefix) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def two(segment: Cable, far: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess]]:
     """Two brokers on two machines, which know nothing of each other but the secret."""
-    folder = tmp_path_factory.mktemp("multicast")
-    common: dict[str, Any] = {"cluster_port": 7676, "cluster_secret": SECRET, **BY_MULTICAST}
-    with nodes_in(folder) as near, nodes_in(folder, segment.prefix) as far:
+    common: dict[str, Any] = {
+        "cluster_port": 7676, "cluster_secret": SECRET, "update_cluster_clients": True, **BY_MULTICAST,
+    }  # fmt: skip
+    with nodes_in(tmp_path_factory.mktemp("near")) as near:
         b1 = near.node("b1", host=segment.near_host, **common)
         b2 = far.node("b2", host=segment.host, **common)
         b1.start()
@@ -147,6 +155,26 @@ async def test_a_flood_of_datagrams_costs_a_broker_little(
     assert used < 0.2, f"{used:.2f} s of processor time for {sent:,} datagrams"
     async with two[0].rest() as http:
         assert (await http.get("/cluster")).status_code == 200
+
+
+async def test_a_broker_that_clients_of_the_others_cannot_reach_warns_of_that_and_is_on_no_list(
+    two: list[NodeProcess], far: Nodes
+) -> None:
+    b1, _ = two
+    listed = {"cluster_host": Cable.host, "cluster": (f"{Cable.near_host}:7676",)}
+    b3 = far.node("b3", cluster_port=7677, cluster_secret=SECRET, **listed)
+    b3.start()
+
+    async def places() -> dict[str, str]:
+        async with b1.rest() as http:
+            found = (await http.get("/cluster/lists")).json()["brokers"]
+        return {one["broker"]: one["state"] for one in found}
+
+    await becomes(places, {"b2": "listed", "b3": "no-address"})
+    warning = "clients of the other brokers are not sent to this one: stomp://127.0.0.1:"
+    assert warning in b3.log
+    assert "are not sent to this one" not in b1.log
+    b3.kill()
 
 
 def processor_s(node: NodeProcess) -> float:
