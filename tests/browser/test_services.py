@@ -194,3 +194,19 @@ def test_a_broker_without_mirrors_is_not_shut_down_by_accident(page: Page, broke
     expect(dialog).to_have_count(0)
     assert broker.running
     assert broker.request("GET", "/api/v1/health/ready").status == 200
+
+
+def test_a_shutdown_that_is_planned_is_shown_with_the_time_that_is_left_and_called_off(
+    page: Page, broker: BrokerProcess
+) -> None:
+    name = broker.request("GET", "/api/v1/broker").json()["name"]
+    order = {"name": name, "reason": "new disks", "delay_s": 900}
+    assert broker.request("POST", "/api/v1/shutdown", json_body=order).status == 202
+    page.get_by_role("link", name="Settings", exact=True).click()
+    left = page.locator("mom-broker-state .notice")
+    expect(left).to_contain_text(re.compile(r"It stops in (900|8\d\d) s; Unquiesce calls that off\."))
+    expect(left).to_contain_text(re.compile("Ordered by admin, .*: new disks"))
+    page.get_by_role("button", name="Unquiesce…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Unquiesce", exact=True).click()
+    expect(left).to_have_count(0)
+    assert broker.request("GET", "/api/v1/broker").json()["shutdown"] is None

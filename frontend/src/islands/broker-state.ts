@@ -18,6 +18,8 @@ interface Broker {
   state: "OPERATING" | "QUIESCE_STARTED" | "QUIESCE_COMPLETE" | "SHUTDOWN_STARTED";
   quiesced: Order | null;
   paused: Order | null;
+  /** That is planned, in so many seconds. */
+  shutdown: (Order & { left_s: number }) | null;
   clients: Record<string, number>;
   other_addresses: string[];
   restart_refusal: string;
@@ -62,6 +64,7 @@ export class BrokerState extends Island {
     if (found === undefined) return this.fault ? html`<p class="notice" data-tone="bad">${this.fault}</p>` : nothing;
     const stops = found.state === "SHUTDOWN_STARTED";
     return html`<p role="status">${stateOf(found)}</p>
+      ${found.shutdown ? html`<p class="notice" data-tone="warn">${stopsIn(found.shutdown.left_s)} ${orderOf(gettext("Ordered"), found.shutdown)}</p>` : nothing}
       ${found.quiesced ? html`<p class="hint">${orderOf(gettext("Quiesced"), found.quiesced)}</p>` : nothing}
       ${found.paused ? html`<p class="hint">${orderOf(gettext("Paused"), found.paused)}</p>` : nothing}
       <div class="tools">
@@ -119,6 +122,10 @@ function stateOf(found: Broker): string {
   if (found.quiesced === null) return `${gettext("The broker takes and serves clients.")} ${clients}`;
   const elsewhere = found.other_addresses.join(", ");
   return `${gettext("The broker is quiesced: it takes no new clients.")} ${clients}${elsewhere ? ` ${gettext("New ones are sent to {addresses}.", { addresses: elsewhere })}` : ""}`;
+}
+
+function stopsIn(seconds: number): string {
+  return gettext("It stops in {seconds} s; Unquiesce calls that off.", { seconds: Math.round(seconds) });
 }
 
 function orderOf(what: string, { by, reason, at }: Order): TemplateResult {
