@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
 from broker_app.features.mirror.follower import Follower
 from broker_app.features.mirror.mirror import Mirror
-from broker_app.features.mirror.standby import Standby, Taken
+from broker_app.features.mirror.standby import _AHEAD_WAIT_S, Standby, Taken
 from broker_app.features.mirror.unrecorded_count import UnrecordedCount
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
@@ -101,8 +102,14 @@ def standbys(main: SharedJournal, tmp_path: Path) -> Iterator[tuple[Taking, Taki
         yield pair[0], pair[1]
 
 
+@pytest.fixture
+def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is behind waits longer than a busy machine takes for a step of a test."""
+    monkeypatch.setattr("broker_app.features.mirror.standby._AHEAD_WAIT_S", 600.0)
+
+
 def test_the_standby_that_has_applied_everything_takes_over(
-    main: SharedJournal, standbys: tuple[Taking, Taking]
+    long_wait: None, main: SharedJournal, standbys: tuple[Taking, Taking]
 ) -> None:
     behind, ahead = standbys
     main.close()
@@ -113,14 +120,38 @@ def test_the_standby_that_has_applied_everything_takes_over(
     assert not behind.taken.done()
 
 
-def test_a_standby_that_was_behind_takes_over_when_the_one_ahead_does_not(
-    main: SharedJournal, standbys: tuple[Taking, Taking]
+def test_a_standby_that_was_behind_takes_over_when_it_has_applied_everything(
+    long_wait: None, main: SharedJournal, standbys: tuple[Taking, Taking]
 ) -> None:
     behind, _ = standbys
     main.close()
     poll(lambda: behind.standby.is_free)
     behind.lets.set()
     assert behind.taken.result(20) is not None
+
+
+def test_a_standby_that_is_behind_waits_a_bounded_time_for_one_ahead_that_does_not_take_over(
+    main: SharedJournal, standbys: tuple[Taking, Taking]
+) -> None:
+    behind, ahead = standbys
+    ahead.lets.set()
+    poll(lambda: ahead.follower.has_all)
+    ahead.standby.stop()
+    assert ahead.taken.result(20) is None
+    held_at = time.monotonic()
+    main.close()
+    assert behind.taken.result(20) is not None
+    assert time.monotonic() - held_at > _AHEAD_WAIT_S
+    assert len(ahead.membership.alive) == 2, "it was alive all the time"
+
+
+def test_of_standbys_that_are_all_behind_one_takes_over_in_bounded_time(
+    main: SharedJournal, standbys: tuple[Taking, Taking]
+) -> None:
+    main.close()
+    poll(lambda: any(one.taken.done() for one in standbys))
+    (taken,) = (one.taken.result() for one in standbys if one.taken.done())
+    assert taken is not None and not any(one.lets.is_set() for one in standbys)
 
 
 def test_the_only_standby_takes_over_at_once_though_it_is_behind(

@@ -36,6 +36,8 @@ POLL_S: Final = 0.03
 _RETRY_S: Final = 0.25
 #: seconds for which the others wait for the broker that an operator has chosen
 _PREFERRED_WAIT_S: Final = 3.0
+#: seconds for which one that is behind leaves the lease to others, which may be ahead
+_AHEAD_WAIT_S: Final = 3.0
 
 
 class Order(NamedTuple):
@@ -172,7 +174,7 @@ class Standby:
 
     def _may_take(self) -> bool:
         """True if this broker is to take the lease, which is free. Raises Unreachable."""
-        return self._is_next() and not self._is_behind and not self._heeds_pause()
+        return self._is_next() and not self._leaves_it and not self._heeds_pause()
 
     def _heeds_pause(self) -> bool:
         """True while an operator has paused takeovers, but for the last holder, and for the broker that an
@@ -192,14 +194,20 @@ class Standby:
         if chosen in ("", self._member_id):
             return True
         member = self._membership.find(chosen)
-        assert self._free_since is not None
-        return member is None or not member.alive or time.monotonic() - self._free_since > _PREFERRED_WAIT_S
+        return member is None or not member.alive or self._free_for_s > _PREFERRED_WAIT_S
 
     @property
-    def _is_behind(self) -> bool:
-        """True while something is left to apply and another broker may have less: the first that has applied
-        everything takes over. While no broker serves, the journal does not grow."""
-        if self._follower.has_all:
+    def _free_for_s(self) -> float:
+        """Seconds for which the lease is free."""
+        assert self._free_since is not None
+        return time.monotonic() - self._free_since
+
+    @property
+    def _leaves_it(self) -> bool:
+        """True while something is left to apply and another broker, which has had no time yet, may have less.
+        The first that has applied everything takes over; while no broker serves, the journal does not grow.
+        """
+        if self._follower.has_all or self._free_for_s > _AHEAD_WAIT_S:
             return False
         others = (one for one in self._membership.alive if one.id != self._member_id)
         return any(one.state == STANDBY for one in others)
