@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from broker_app.journal.stores.directory import store as file_store
 from broker_app.journal.stores.directory.layout import epoch_name
 from broker_app.journal.stores.directory.store import FileStore
 from tests.support.polling import poll
+
+from .stage import QuickSystem
 
 ONE, TWO = Holder("one:8000", "stomp://one:61613"), Holder("two:8000", "stomp://two:61613")
 
@@ -46,6 +49,38 @@ def test_an_append_of_a_former_holder_is_refused_and_stays_out_of_the_log(
         one.append(1, 2, 1, b"late")  # to the file that it has open
     two.append(2, 2, 1, b"second")
     assert list(two.frames(1)) == [b"first", b"second"]
+
+
+class Deleting(QuickSystem):
+    """`os`, in which something happens just before the next file is opened, as other threads do it."""
+
+    def __init__(self) -> None:
+        self.before_opening: list[Callable[[], object]] = []
+
+    def open(self, *arguments: Any) -> int:
+        while self.before_opening:
+            self.before_opening.pop()()
+        return os.open(*arguments)
+
+
+def test_a_segment_that_goes_while_it_is_looked_for_is_left_out_of_what_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error would end the broker, since it was not one that passes."""
+    system = Deleting()
+    monkeypatch.setattr(Files.__init__, "__defaults__", (system,))
+    one, two = FileStore(tmp_path, "j"), FileStore(tmp_path, "j")
+    one.acquire(ONE, 30)
+    one.append(1, 1, 1, b"first")
+    one.append(2, 2, 1, b"second")
+    one.append(3, 3, 1, b"third")
+    system.before_opening.append(partial(one.delete, [1]))
+    assert one.load([(1, 1), (2, 2)]) == {(2, 2): b"second"}
+    system.before_opening.append(partial(two.acquire, TWO, 30, force=True))
+    with pytest.raises(Fenced):
+        one.load([(2, 2)])
+    one.release()
+    two.release()
 
 
 def test_a_standby_never_reads_what_a_former_holder_appends(stores: tuple[FileStore, FileStore]) -> None:

@@ -453,10 +453,11 @@ class FileStore:
                 if place is None:
                     continue
                 if segment not in files:
-                    name = next((name for number, name in segments(home) if number == segment), None)
-                    if name is None:
+                    file = _open_segment(home, segment)
+                    if file is None:
                         continue
-                    files[segment] = stack.enter_context(opened(home, name))
+                    stack.callback(file.close)
+                    files[segment] = file
                 offset, size = place
                 found[segment, first_position] = files[segment].read(size, offset)
         return found
@@ -555,6 +556,17 @@ class FileStore:
     def statistics(self) -> dict[str, int]:
         """See `store.Store.statistics`."""
         return {}
+
+
+def _open_segment(home: Files, number: int) -> File | None:
+    """The file of a segment; None if it is gone, or goes meanwhile: another thread deletes segments."""
+    name = next((name for found, name in segments(home) if found == number), None)
+    try:
+        return None if name is None else home.open(name)
+    except JournalFailed as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
 
 
 def _encode_identity(tag: int, created_us: int) -> bytes:
