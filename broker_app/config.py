@@ -60,8 +60,6 @@ LEAST_CURSOR_BYTES = 1024 * MIB
 MAX_HEADERS, MAX_HEADER_BYTES = 128, 64 * KIB
 
 REFUSE, CLOSE = "refuse", "close"
-#: when the frames of a transaction are confirmed
-AT_COMMIT, EACH_FRAME = "commit", "frame"
 
 #: unit of a setting → the form of its values
 _FORMS = {"bytes": units.A_SIZE, "s": "a time such as 2s, 5m or 90"}
@@ -174,9 +172,9 @@ class Config:
         reloadable=True,
     )
     transaction_receipts: str = _setting(
-        AT_COMMIT,
+        transport_connectors.AT_COMMIT,
         "when STOMP confirms the frames of a transaction: at its COMMIT, or each frame as it is taken",
-        choices=(AT_COMMIT, EACH_FRAME),
+        choices=(transport_connectors.AT_COMMIT, transport_connectors.EACH_FRAME),
         reloadable=True,
     )
     console_url: str | None = _setting(
@@ -296,7 +294,7 @@ class Config:
     )
     transport_connector: str = _setting(
         "",
-        "these four for clients of one listener (stomp, stomp+tls, ws or wss) where they differ, by blank: stomp+tls?updateClusterClients=true&updateClusterFilter=A.*",
+        "these four, and transactionReceipts, for clients of one listener (stomp, stomp+tls, ws or wss) where they differ, by blank: stomp+tls?updateClusterClients=true&updateClusterFilter=A.* stomp?transactionReceipts=frame",
     )
 
     # console sign-in through an OpenID Connect provider, in addition to passwords

@@ -1,6 +1,7 @@
-"""Settings of the lists that clients of one listener are sent, as ActiveMQ's transport connectors have them.
+"""Settings of the clients of one listener, as ActiveMQ's transport connectors have them: the lists that they
+are sent, and when the frames of their transactions are confirmed.
 
-    stomp+tls?updateClusterClients=true&updateClusterFilter=A.* ws?updateClusterClients=false
+    stomp+tls?updateClusterClients=true&updateClusterFilter=A.* stomp?transactionReceipts=frame
 
 names two listeners; what one does not set is as in the settings of the broker. `%` encodes blanks, `&` and
 `%`.
@@ -9,6 +10,7 @@ names two listeners; what one does not set is as in the settings of the broker. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -25,13 +27,17 @@ SETTINGS: Final = (
     "update_cluster_filter",
     "transport_connector",
 )
-_FLAGS: Final[Mapping[str, str]] = {
-    "updateClusterClients": "updates",
-    "updateClusterClientsOnRemove": "on_remove",
-    "rebalanceClusterClients": "rebalances",
+#: when the frames of a transaction are confirmed
+AT_COMMIT, EACH_FRAME = "commit", "frame"
+_BOOLEANS: Final = {"true": True, "false": False}
+#: attributes with the names of their settings here, and their values
+_CHOICES: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "updateClusterClients": ("updates", _BOOLEANS),
+    "updateClusterClientsOnRemove": ("on_remove", _BOOLEANS),
+    "rebalanceClusterClients": ("rebalances", _BOOLEANS),
+    "transactionReceipts": ("receipts", {one: one for one in (AT_COMMIT, EACH_FRAME)}),
 }
 _FILTER: Final = "updateClusterFilter"
-_BOOLEANS: Final = {"true": True, "false": False}
 
 
 class ListSettings(NamedTuple):
@@ -50,20 +56,36 @@ def listener_of(*, websocket: bool, tls: bool) -> str:
 
 
 def by_listener(text: str, general: ListSettings) -> dict[str, ListSettings]:
-    """The settings of each listener; those that the text does not name have the `general` ones. Raises
-    ValueError."""
-    found = dict.fromkeys(LISTENERS, general)
-    named: set[str] = set()
+    """The settings of the lists of each listener; those that the text does not name have the `general` ones.
+    Raises ValueError."""
+    named = _connectors(text)
+    fields = ListSettings._fields
+    return {
+        listener: general._replace(
+            **{name: value for name, value in named.get(listener, {}).items() if name in fields}
+        )
+        for listener in LISTENERS
+    }
+
+
+def receipts_of(text: str, listener: str) -> str | None:
+    """When the frames of transactions are confirmed at a listener; None if the text does not name it."""
+    return _connectors(text).get(listener, {}).get("receipts")
+
+
+@lru_cache(maxsize=8)
+def _connectors(text: str) -> Mapping[str, Mapping[str, Any]]:
+    """The settings by listener, and by their names here. Raises ValueError."""
+    found: dict[str, Mapping[str, Any]] = {}
     for connector in text.split():
         listener, _, query = connector.partition("?")
         if listener not in LISTENERS:
             raise ValueError(
                 f"{listener[:40]!r} is no listener for clients: use one of {', '.join(LISTENERS)}"
             )
-        if listener in named:
+        if listener in found:
             raise ValueError(f"{listener} is there twice: write all its attributes in one, with & between")
-        named.add(listener)
-        found[listener] = general._replace(**dict(_attributes(query)))
+        found[listener] = dict(_attributes(query))
     return found
 
 
@@ -74,13 +96,14 @@ def _attributes(query: str) -> Iterator[tuple[str, Any]]:
         if name == _FILTER:
             name_filter.parse(value)
             yield "filter", value
-        elif name not in _FLAGS:
-            near = suggestion(name, (*_FLAGS, _FILTER))
+            continue
+        if name not in _CHOICES:
+            near = suggestion(name, (*_CHOICES, _FILTER))
             raise ValueError(f"there is no attribute {name[:40]!r} of a transport connector{near}")
-        elif value not in _BOOLEANS:
-            raise ValueError(f"{name} is {value[:40]!r}; it must be true or false")
-        else:
-            yield _FLAGS[name], _BOOLEANS[value]
+        field, values = _CHOICES[name]
+        if value not in values:
+            raise ValueError(f"{name} is {value[:40]!r}; it must be {' or '.join(values)}")
+        yield field, values[value]
 
 
 def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

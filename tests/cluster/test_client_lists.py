@@ -140,6 +140,7 @@ def test_a_listener_has_the_settings_of_its_connector_and_the_general_ones_other
         ("ws?updateClusterClient=true", "no attribute 'updateClusterClient'.*updateClusterClients"),
         ("ws?updateClusterClients=yes", "it must be true or false"),
         ("ws?updateClusterFilter=[A", "position 1"),
+        ("ws?transactionReceipts=never", "it must be commit or frame"),
         ("ws?updateClusterClients=true ws", "ws is there twice"),
     ],
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import BUILD_COMMANDS, BrokerProcess
+from tests.support.broker_process import BUILD_COMMANDS, BrokerProcess, StartBroker
 from tests.support.missing import missing
 
 CLIENTS = Path(__file__).parent / "clients"
@@ -58,6 +58,13 @@ def run(program: str, broker: BrokerProcess, port: int, *more: str) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_over_tcp(broker: BrokerProcess, program: str) -> None:
     run(program, broker, broker.stomp_port)
+
+
+def test_perl_sends_in_its_own_transactions_where_the_listener_confirms_each_frame(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker("--transport-connector", "stomp?transactionReceipts=frame")
+    run("with_perl.pl", broker, broker.stomp_port, "transactional")
 
 
 def test_stompjs_2_over_websocket_in_text_messages(broker: BrokerProcess) -> None:

@@ -160,6 +160,27 @@ async def test_frames_are_confirmed_as_they_are_taken_into_a_transaction_where_i
         await client.close()
 
 
+@pytest.mark.parametrize(
+    ("connectors", "general", "is_each_confirmed"),
+    [
+        ("stomp?transactionReceipts=frame", "commit", True),
+        ("stomp?transactionReceipts=commit", "frame", False),
+        ("ws?transactionReceipts=frame stomp?updateClusterClients=true", "commit", False),
+    ],
+)
+async def test_each_listener_may_confirm_frames_of_transactions_in_its_own_way(
+    connectors: str, general: str, is_each_confirmed: bool
+) -> None:
+    async with small_broker(transport_connector=connectors, transaction_receipts=general) as broker:
+        client = await broker.client()
+        client.send(b"BEGIN\ntransaction:t\nreceipt:b\n\n\0" + sending(1, "transaction:t\n"))
+        client.send(b"SEND\ndestination:/queue/b\nreceipt:2\n\n\0")
+        frames = [b"RECEIPT\nreceipt-id:%b\n\n" % one for one in (b"b", b"1", b"2")]
+        expected = frames if is_each_confirmed else [frames[0], frames[2]]
+        assert await client.frames(len(expected)) == expected
+        await client.close()
+
+
 async def test_a_frame_that_a_transaction_cannot_take_is_refused_where_each_is_confirmed() -> None:
     async with small_broker(transaction_receipts="frame") as broker:
         client = await broker.client()

@@ -13,7 +13,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from broker_app.config import EACH_FRAME, Config
+from broker_app.base.transport_connectors import EACH_FRAME, receipts_of
+from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.message import MessageIds
 from broker_app.core.model import ClientKey, Peer
@@ -200,7 +201,9 @@ class Conversation:
     @property
     def confirms_each_frame(self) -> bool:
         """True if frames of a transaction are confirmed as they are taken, not at its COMMIT."""
-        return self.sessions.config.transaction_receipts == EACH_FRAME
+        config = self.sessions.config
+        of_listener = receipts_of(config.transport_connector, self.transport.connection_info.listener)
+        return (of_listener or config.transaction_receipts) == EACH_FRAME
 
     def submit(self, command: c.Command, size: int = FRAME_BYTES) -> None:
         """Hand a command to the engine; it counts `size` bytes while it waits there."""

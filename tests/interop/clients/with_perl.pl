@@ -1,9 +1,9 @@
-# Net::Stomp: perl with_perl.pl HOST PORT USER PASSWORD QUEUE
+# Net::Stomp: perl with_perl.pl HOST PORT USER PASSWORD QUEUE [transactional]
 use strict;
 use warnings;
 use Net::Stomp;
 
-my ($host, $port, $user, $password, $queue) = @ARGV;
+my ($host, $port, $user, $password, $queue, $transactional) = @ARGV;
 $queue = "/queue/$queue";
 my $stomp = Net::Stomp->new({ hostname => $host, port => $port, timeout => 20 });
 $stomp->connect({ login => $user, passcode => $password });
@@ -29,13 +29,18 @@ my $again = take('MESSAGE');
 check('redelivered', $again->headers->{redelivered}, 'true');
 $stomp->ack({ frame => $again });
 
-# Its send_transactional waits for a receipt before COMMIT, which comes behind it here as with RabbitMQ.
 frame('BEGIN', { transaction => 'no' });
 $stomp->send({ destination => $queue, body => 'aborted', transaction => 'no' });
 frame('ABORT', { transaction => 'no' });
-frame('BEGIN', { transaction => 'yes' });
-$stomp->send({ destination => $queue, body => 'committed', transaction => 'yes' });
-frame('COMMIT', { transaction => 'yes' });
+my $committed = { destination => $queue, body => 'committed' };
+if ($transactional) {
+    $stomp->send_transactional($committed) or die "no receipt in the transaction\n";
+} else {
+    # send_transactional waits for a receipt before COMMIT, which comes behind it unless the listener confirms each frame.
+    frame('BEGIN', { transaction => 'yes' });
+    $stomp->send({ %$committed, transaction => 'yes' });
+    frame('COMMIT', { transaction => 'yes' });
+}
 my $last = take('MESSAGE');
 check('committed', $last->body, 'committed');
 $stomp->ack({ frame => $last });
