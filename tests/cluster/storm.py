@@ -65,6 +65,8 @@ class Ledger:
         self.name = name
         self.promised: set[Sent] = set()
         self.seen: Counter[Sent] = Counter()
+        #: the id of each: another broker that had stored it, too, would deliver it with an id of its own
+        self.ids: dict[Sent, str] = {}
         #: where each was seen without a mark, and when
         self.unmarked: dict[Sent, str] = {}
         self.acked: set[Sent] = set()
@@ -90,6 +92,11 @@ class Consumer:
         """Check a delivery against those before it."""
         sent, ledger = Sent.read(message.body), self._ledger
         here = f"{asyncio.get_running_loop().time():.2f} {self._who}"
+        if ledger.ids.setdefault(sent, message.id) != message.id:
+            ledger.faults.append(
+                f"{ledger.name}: {sent} has two owners: it came at {here} with the id {message.id}, "
+                f"before with {ledger.ids[sent]}"
+            )
         if not message.redelivered:
             # Of two deliveries one is marked. The other may be looked at later: a consumer kept it whose
             # broker has lost its link.
