@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_app.base.refused import Refused
+from broker_app.core.policy import DestinationPolicy
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.remote_queues import RemoteQueues
 from tests.core.stage import Stage
@@ -117,3 +118,13 @@ def test_a_consumer_that_leaves_before_its_credit_was_sent_is_not_reported(stage
     queues.refresh(wants)
     queues.send_small_changes()
     assert sent == [f.Subscribe(1, "/queue/q", 4, 40), f.Unsubscribe(1)]
+
+
+def test_another_broker_is_not_asked_for_what_local_consumers_alone_may_have(stage: Stage) -> None:
+    sent: list[f.Frame] = []
+    queues = RemoteQueues(StageEngine(stage), "b2", sent.append)  # type: ignore[arg-type]  # what it uses of it
+    stage.give_policies(own=DestinationPolicy(local_only=True))
+    stage.client().subscribe("/queue/own")
+    stage.client().subscribe("/queue/any")
+    queues.refresh(stage.broker.interest.all())
+    assert sent == [f.Subscribe(1, "/queue/any", 1, 100)]
