@@ -306,6 +306,13 @@ async def test_a_client_logs_in_with_its_first_operation(broker: SmallBroker) ->
     assert (await client.ask("login", login="anna", passcode=PASSWORD))["type"] == "/docs/problems/conflict"
 
 
+async def test_a_second_login_is_refused_before_its_password_is_verified(broker: SmallBroker) -> None:
+    client = await opened(broker)
+    refused = await client.ask("login", login="anna", passcode="wrong")
+    assert refused["type"] == "/docs/problems/conflict"
+    assert (await client.ask("ping"))["op"] == "done"
+
+
 async def test_a_handshake_can_have_the_credentials(broker: SmallBroker) -> None:
     basic = b"Basic " + base64.b64encode(f"anna:{PASSWORD}".encode())
     client = await JsonClient(broker, headers=((b"authorization", basic),)).open()

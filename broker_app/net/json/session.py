@@ -190,6 +190,8 @@ class JsonSession:
         self._outbox.put(events.encode(ready))
 
     async def _login(self, operation: o.Login) -> None:
+        if self.client is not None:  # before a password is verified: that costs 20 ms, and is a guess
+            raise Refused("conflict", f"{self.user} is logged in already; open another connection")
         login, passcode = operation.login or "", operation.passcode or ""
         if operation.token is not None:
             login, passcode = "token", operation.token
@@ -200,8 +202,6 @@ class JsonSession:
             raise Closed(slowed, _POLICY) from None
         if identity is None:
             raise Closed(Refused("not-authenticated", "the token, user name or password is wrong"), _POLICY)
-        if self.client is not None:
-            raise Refused("conflict", f"{self.user} is logged in already; open another connection")
         self._open(identity)
         self._done(operation.ref)
 
