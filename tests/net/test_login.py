@@ -240,6 +240,20 @@ async def test_a_cached_login_is_not_throttled(logins: Logins) -> None:
     assert await logins.authenticate("token", "mom_t", "10.0.0.1") == Identity("john", "laptop")
 
 
+async def test_guesses_never_lock_out_a_program_whose_password_is_in_use(
+    logins: Logins, verify: Verifier, clock: Clock
+) -> None:
+    await logins.authenticate("john", "right", "10.0.0.1")
+    for number in range(6):
+        with contextlib.suppress(Slowed):
+            await logins.authenticate("john", f"wrong {number}", "10.0.0.1")
+    verified = verify.calls
+    for _ in range(3):
+        clock.now += 400
+        assert await logins.authenticate("john", "right", "10.0.0.1") == Identity("john")
+    assert verify.calls == verified
+
+
 async def test_the_same_wrong_password_counts_once(logins: Logins, verify: Verifier) -> None:
     for _ in range(50):
         assert await logins.authenticate("john", "former", "10.0.0.1") is None

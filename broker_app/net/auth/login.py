@@ -208,8 +208,16 @@ class Logins:
         if not login and not passcode:
             return self.anonymous()
         facts = self._policy.users.get(login)
-        known = self._good.get(self._good_digest(facts, passcode)) if facts is not None else None
-        return known[1] if known is not None and known[0] > self._clock() else None
+        if facts is None:
+            return None
+        digest = self._good_digest(facts, passcode)
+        until, identity = self._good.get(digest, (0.0, None))
+        left_s = until - self._clock()
+        if identity is None or left_s <= 0:
+            return None
+        if left_s < _GOOD_S / 2:  # one in use is not verified again, which guesses at its address would delay
+            self._good[digest] = self._clock() + _GOOD_S, identity
+        return identity
 
     def knows_password(self, login: str, passcode: str) -> bool:
         """Return True if this is known without waiting to be the password of a user, and no token."""
