@@ -60,6 +60,7 @@ async def test_a_job_is_begun_once(rest: Rest) -> None:
     [
         (QUEUE, "other", {}),
         ("/queues/b/messages", "hello", {}),
+        ("/topics/a/messages", "hello", {}),
         (QUEUE, "hello", {"mom_priority": "9"}),
         (QUEUE, "hello", {"content_type": "text/plain"}),
     ],

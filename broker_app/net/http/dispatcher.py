@@ -110,7 +110,7 @@ class Dispatcher:
         endpoint, key = match.operation.endpoint, request.idempotency_key
         if key is None or self._idempotency is None or not match.operation.idempotent:
             return await endpoint(request)
-        return await self._idempotency.answer(request, key, endpoint)
+        return await self._idempotency.answer(request, key, match.route.words, endpoint)
 
     def owns(self, scope: Scope) -> bool:
         """True if an HTTP request is answered here."""

@@ -54,13 +54,17 @@ class IdempotencyStore:
         self._bytes = 0
 
     async def answer(
-        self, request: Request, key: bytes, endpoint: Callable[[Request], Awaitable[Reply | None]]
+        self,
+        request: Request,
+        key: bytes,
+        operation: bytes,
+        endpoint: Callable[[Request], Awaitable[Reply | None]],
     ) -> Reply | None:
-        """The reply of `endpoint`, or its former reply to this request. Raises Refused for a key of another
-        request, or of one that is in progress."""
+        """The reply of `endpoint`, or its former reply to this request for an `operation`. Raises Refused for
+        a key of another request, or of one that is in progress."""
         if not _KEY.fullmatch(key):
             raise invalid("header/idempotency-key", "must have 1 to 255 printable characters of ASCII")
-        once = request.idempotency = IdempotentRequest(self, request, key.strip(b'"'))
+        once = request.idempotency = IdempotentRequest(self, request, key.strip(b'"'), operation)
         try:
             reply = await endpoint(request)
         except Replayed as replayed:
@@ -124,8 +128,9 @@ class IdempotencyStore:
 class IdempotentRequest:
     """One request with a key. Once its body was read, it is known whether it is a repeat."""
 
-    def __init__(self, store: IdempotencyStore, request: Request, key: bytes) -> None:
+    def __init__(self, store: IdempotencyStore, request: Request, key: bytes, operation: bytes) -> None:
         self._store = store
+        self._operation = operation
         self._name = (request.user, key)
         self._request = request
         self._begun = False
@@ -139,7 +144,7 @@ class IdempotentRequest:
 
     def _digest(self, body: bytes) -> bytes:
         request = self._request
-        parts = [request.method.encode(), request.name.encode(), request.query_string, request.content_type]
+        parts = [self._operation, request.name.encode(), request.query_string, request.content_type]
         parts += [b"%b: %b" % header for header in request.headers if header[0].startswith((b"mom-", b"ce-"))]
         digest = blake2b(b"\n".join([*parts, b"", b""]), digest_size=32)
         digest.update(body)

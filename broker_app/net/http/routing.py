@@ -60,6 +60,11 @@ class Route(NamedTuple):
         return cls(encoded[:first], encoded[last + 1 :], True, parameter, within)
 
     @property
+    def words(self) -> bytes:
+        """Its fixed words, which no other route has."""
+        return b"/".join((*self.before, self.within, *self.behind))
+
+    @property
     def precedence(self) -> tuple[int, int, int]:
         """Sorts routes: the more words are fixed, the earlier it is tried."""
         within = bool(self.within)
