@@ -4,6 +4,9 @@ A command that is held holds up the later ones of its connection, so that their 
 stay as they were. Their chains run meanwhile. Commands of a peer that is not `ordered`, as that of REST, are
 independent of each other.
 
+The first chains begin, and the first commands that are decided continue, at once. What is left has its turn
+later, as other connections have.
+
 | held | when it is refused |
 |---|---|
 | `Publish` | `Refuse` of each refused message |
@@ -14,13 +17,17 @@ independent of each other.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from broker_app.base.refused import Refused
+from broker_app.base.deadline import Deadline
+from broker_app.base.internal_errors import internal_errors
+from broker_app.base.refused import Refused, internal
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
 from broker_app.core.model import Peer
@@ -33,6 +40,9 @@ from broker_app.reflex.subject import MessageSubject
 #: bytes of one connection that are held before it is not read any more
 MAX_OF_CONNECTION: Final = 1024 * 1024
 
+#: short steps that are made at once, before others wait for a later turn
+_AT_ONCE: Final = 16
+
 _NO_ROOM: Final = "the messages that wait for reflexes have reached their limit; send it again later"
 
 Messages = c.Publish | c.Enlist | c.Forward
@@ -40,9 +50,19 @@ Messages = c.Publish | c.Enlist | c.Forward
 
 class Held:
     """A command, and what is known about its messages: outcomes and subjects by index. With a `refusal`, all
-    of them are refused."""
+    of them are refused. Each step of `chains_left` begins one of its chains; None when all have begun."""
 
-    __slots__ = ("command", "entries", "line", "outcomes", "refusal", "size", "subjects", "undecided")
+    __slots__ = (
+        "chains_left",
+        "command",
+        "entries",
+        "line",
+        "outcomes",
+        "refusal",
+        "size",
+        "subjects",
+        "undecided",
+    )
 
     def __init__(self, command: c.Command, size: int, entries: Sequence[c.Entry] = ()) -> None:
         self.command = command
@@ -51,8 +71,14 @@ class Held:
         self.outcomes: dict[int, Outcome] = {}
         self.subjects: dict[int, MessageSubject] = {}
         self.undecided = 0
+        self.chains_left: Iterator[None] | None = None
         self.refusal: Refused | None = None
         self.line: Line | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """True if it is known what becomes of each message."""
+        return self.chains_left is None and not self.undecided
 
     @property
     def passes(self) -> bool:
@@ -82,13 +108,17 @@ class Held:
 class Line:
     """The held commands of one connection, in order."""
 
-    __slots__ = ("broken_flows", "bytes", "entries", "peer", "stopped", "throttled")
+    __slots__ = ("advances", "broken_flows", "bytes", "entries", "peer", "stopped", "throttled", "unbegun")
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.entries: deque[Held] = deque()
+        #: those of which chains are still to begin, in order
+        self.unbegun: deque[Held] = deque()
         self.bytes = 0
         self.throttled = False
+        #: whether its first commands, which are decided, are being carried out
+        self.advances = False
         #: whether a refusal ends the connection: the broker ignores what follows
         self.stopped = False
         #: flows of a bridge that a refusal has broken, until they begin again
@@ -126,6 +156,10 @@ class ArrivalFilter:
         #: commands that are held, and their bytes
         self.held = self.held_bytes = 0
         self._idle: list[asyncio.Future[None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._deadline = Deadline(time.monotonic)
+        #: what is left for later turns, step by step: of each connection its chains, and its commands
+        self._left: deque[Iterator[None]] = deque()
 
     # ------------------------------------------------------------------ commands come
 
@@ -134,7 +168,9 @@ class ArrivalFilter:
         if self._lines:
             line = self._lines.get(getattr(command, "peer", None))  # type: ignore[arg-type]  # None has none
             if line is not None:
-                self._append(line, self._begin(command, size) or Held(command, size))
+                held = self._held_of(command, size) or Held(command, size)
+                self._begin(held)
+                self._append(line, held)
                 self._advance(line)
                 return True
         if isinstance(command, c.Publish):  # nearly always
@@ -157,16 +193,21 @@ class ArrivalFilter:
         return False
 
     def _takes_messages(self, command: Messages, size: int) -> bool:
-        held = self._begin(command, size)
-        if held is None or (not held.undecided and held.passes):
+        held = self._held_of(command, size)
+        if held is None:
             return False
-        if not held.undecided:
+        self._begin(held)
+        if held.is_decided:
+            if held.passes:
+                return False
             self._carry_out(held)
         elif command.peer.ordered:
             line = self._lines[command.peer] = Line(command.peer)
             self._append(line, held)
         else:
             self._count(held)
+            if held.chains_left is not None:
+                self._later(self._beginning(deque((held,))))
         return True
 
     def _count(self, held: Held) -> None:
@@ -178,6 +219,10 @@ class ArrivalFilter:
         line.entries.append(held)
         line.bytes += held.size
         self._count(held)
+        if held.chains_left is not None:
+            line.unbegun.append(held)
+            if len(line.unbegun) == 1:
+                self._later(self._beginning(line.unbegun))
         full = line.bytes > MAX_OF_CONNECTION or self.held_bytes > self._max_bytes
         if full and not line.throttled:
             line.throttled = True
@@ -185,8 +230,8 @@ class ArrivalFilter:
 
     # ------------------------------------------------------------------ chains
 
-    def _begin(self, command: c.Command, size: int) -> Held | None:
-        """Begin the chains of a command; None if it has no messages with a chain."""
+    def _held_of(self, command: c.Command, size: int) -> Held | None:
+        """The command with its chains, none of which has begun; None if it has no messages with a chain."""
         skipped: Collection[int] = ()
         if isinstance(command, c.Forward):
             publish: object = c.Publish(command.peer, list(command.entries))
@@ -196,20 +241,19 @@ class ArrivalFilter:
         if not isinstance(publish, c.Publish) or publish.peer.own:
             return None
         wanted = self._matching(publish.entries, skipped)
-        if not wanted:
+        first = next(wanted, None)
+        if first is None:
             return None
         held = Held(command, size, publish.entries)
         if self.held_bytes + size > self._max_bytes and not publish.peer.connection:
             held.refusal = Refused("busy", _NO_ROOM)  # it cannot be throttled
             return held
         user = publish.user or publish.peer.user
-        for index, steps in wanted.items():
-            self._evaluate(held, index, steps, user)
+        held.chains_left = self._chains(held, itertools.chain((first,), wanted), user)
         return held
 
-    def _matching(self, entries: Sequence[c.Entry], skipped: Collection[int]) -> dict[int, Steps]:
-        """The chains of messages by index."""
-        found: dict[int, Steps] = {}
+    def _matching(self, entries: Sequence[c.Entry], skipped: Collection[int]) -> Iterator[tuple[int, Steps]]:
+        """The indexes of messages that have a chain, each with its chain."""
         find = self.chains.find
         last: Envelope | None = None
         steps = NONE
@@ -220,8 +264,13 @@ class ArrivalFilter:
                 if steps and self._engine.broker.publisher.is_repeat(envelope):
                     steps = NONE  # its first copy was accepted
             if steps and index not in skipped:
-                found[index] = steps
-        return found
+                yield index, steps
+
+    def _chains(self, held: Held, wanted: Iterator[tuple[int, Steps]], user: str) -> Iterator[None]:
+        """Begin the chains of a command, one at each step."""
+        for index, steps in wanted:
+            self._evaluate(held, index, steps, user)
+            yield
 
     def _evaluate(self, held: Held, index: int, steps: Steps, user: str) -> None:
         envelope, body, _ = held.entries[index]
@@ -234,25 +283,56 @@ class ArrivalFilter:
         else:
             held.outcomes[index] = outcome
 
+    def _begin(self, held: Held) -> None:
+        """Begin the first chains of a command, unless others wait for a turn already."""
+        if held.chains_left is not None and not self._left and self._is_made(held.chains_left):
+            held.chains_left = None
+
+    def _beginning(self, unbegun: deque[Held]) -> Iterator[None]:
+        """Begin the chains that are left of commands, which come in between, too."""
+        while unbegun:
+            held = unbegun[0]
+            assert held.chains_left is not None
+            try:
+                yield from held.chains_left
+            except Exception as error:  # it is this command's failure, not that of the others
+                internal_errors.note("the reflexes of a message", error)
+                held.refusal = internal()
+            held.chains_left = None
+            unbegun.popleft()
+            self._go_on(held)
+
     def _decided(self, held: Held, index: int, outcome: Outcome) -> None:
         held.outcomes[index] = outcome
         held.undecided -= 1
-        if held.undecided:
+        self._go_on(held)
+
+    def _go_on(self, held: Held) -> None:
+        """Carry a command out, if it is decided and the first of its connection."""
+        if not held.is_decided:
             return
         if held.line is not None:
             self._advance(held.line)
-            return
-        self._carry_out(held)
-        self._uncount(held)
+        else:
+            self._end_hold(held)
 
     def _advance(self, line: Line) -> None:
         """Carry out the first commands of a connection, up to one that is not decided."""
+        if line.advances or not line.entries[0].is_decided:
+            return
+        line.advances = True
+        steps = self._advancing(line)
+        if self._left or not self._is_made(steps):
+            self._later(steps)
+
+    def _advancing(self, line: Line) -> Iterator[None]:
         entries = line.entries
-        while entries and not entries[0].undecided:
+        while entries and entries[0].is_decided:
             held = entries.popleft()
             line.bytes -= held.size
-            self._carry_out(held)
-            self._uncount(held)
+            self._end_hold(held)
+            yield
+        line.advances = False
         if line.throttled and (
             not entries or (line.bytes < MAX_OF_CONNECTION // 2 and self.held_bytes < self._max_bytes)
         ):
@@ -260,6 +340,16 @@ class ArrivalFilter:
             line.peer.receiver.hold(False)
         if not line.is_needed:
             self._lines.pop(line.peer, None)
+
+    def _end_hold(self, held: Held) -> None:
+        """Carry out a command that was held. An error closes its connection, and no other."""
+        try:
+            self._carry_out(held)
+        except Exception as error:
+            internal_errors.note("a command that reflexes held", error)
+            if held.line is not None and held.line.peer.connection:
+                held.line.peer.receiver.close(internal())
+        self._uncount(held)
 
     def _uncount(self, held: Held) -> None:
         self.held -= 1
@@ -270,6 +360,30 @@ class ArrivalFilter:
             for future in idle:
                 if not future.done():
                     future.set_result(None)
+
+    # ------------------------------------------------------------------ turns
+
+    def _is_made(self, steps: Iterator[None]) -> bool:
+        """Make the first steps at once; returns whether none is left."""
+        return len(list(itertools.islice(steps, _AT_ONCE))) < _AT_ONCE
+
+    def _later(self, steps: Iterator[None]) -> None:
+        """Make steps in later turns, one after the other with those of others."""
+        self._left.append(steps)
+        if len(self._left) == 1:
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._deadline.begin()
+        while self._left:
+            try:
+                next(self._left[0])
+                self._left.rotate(-1)
+            except StopIteration:
+                self._left.popleft()
+            if self._left and self._deadline.passed:
+                self._loop.call_soon(self._turn)
+                return
 
     # ------------------------------------------------------------------ commands go
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from broker_app.base.events import LIBRARY_FAILED, LIBRARY_RECOVERED
+from broker_app.base.turns import in_turns
 from broker_app.core.message import Envelope, Message
 from broker_app.engine import Engine
 from broker_app.reflex import report
@@ -231,7 +232,8 @@ class Reflexes:
         found: dict[int, tuple[Outcome, Envelope]] = {}
         for start in range(0, len(rows), _AT_ONCE):
             outcomes = [
-                self._outcome_of(envelope, body, user) for envelope, body in rows[start : start + _AT_ONCE]
+                self._outcome_of(envelope, body, user)
+                async for envelope, body in in_turns(rows[start : start + _AT_ONCE])
             ]
             for index, waiting in enumerate(outcomes, start):
                 if waiting is not None:

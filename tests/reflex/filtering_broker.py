@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +193,13 @@ class RestClient(Listener):
 def envelope_to(address: str, headers: Mapping[str, str]) -> Envelope:
     """The envelope of a SEND."""
     return envelope(headers, parse(address))
+
+
+async def in_each_turn(count: Callable[[], int], last: int) -> list[int]:
+    """By how much it has grown in each turn of the loop, until it is `last`."""
+    grown, former = [count()], count()
+    while former < last:
+        await asyncio.sleep(0)
+        grown.append(count() - former)
+        former += grown[-1]
+    return grown

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 import pytest
 
+from broker_app.base import deadline
 from broker_app.core import commands as c
 from broker_app.reflex.declaration import ARRIVAL
-from tests.reflex.filtering_broker import STOCK, Client, FilteringBroker, RestClient, envelope_to, reflex
+from tests.reflex.filtering_broker import (
+    STOCK,
+    Client,
+    FilteringBroker,
+    RestClient,
+    envelope_to,
+    in_each_turn,
+    reflex,
+)
 
 
 async def test_a_message_is_audited_once_refused_and_never_seen_by_the_reflexes_behind(
@@ -251,3 +263,56 @@ async def test_a_disabled_declaration_is_not_asked(filtering: FilteringBroker) -
     await filtering.settled()
     assert client.receipts == [b"1"]
     assert filtering.reflexes.report()[0]["state"] == "disabled"
+
+
+async def test_the_chains_of_many_messages_begin_in_several_turns_and_their_order_is_kept(
+    filtering: FilteringBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamp = reflex(ARRIVAL, "set_headers", library="mom", options={"set": {"x": "y"}})
+    filtering.declare(stamp, reflex(ARRIVAL, "drop_odd"))
+    client, other = Client(filtering), Client(filtering)
+    client.subscribe(credit=1_000)
+    await filtering.settled()
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)  # a turn ends as soon as it may
+    client.publish(*map(str, range(200)))
+    client.publish("200", "202")
+    other.publish("4", to="/queue/other")
+    begun = await in_each_turn(lambda: filtering.reflexes.report()[0]["calls"], 203)
+    assert max(begun) < 20
+    await filtering.settled()
+    assert client.bodies == [b"%d" % number for number in range(0, 203, 2)]
+    assert other.receipts == [b"4"]
+
+
+async def test_connections_take_turns_while_chains_begin(
+    filtering: FilteringBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamp = partial(reflex, ARRIVAL, "set_headers", library="mom", options={"set": {"x": "y"}})
+    filtering.declare(stamp(name="many", service="stock"), stamp(name="one", service="other"))
+    client, other = Client(filtering), Client(filtering)
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)
+    client.publish(*map(str, range(500)))
+    other.publish("x", to="/queue/other")
+    calls = [row["calls"] for row in filtering.reflexes.report()]
+    while not calls[1]:
+        await asyncio.sleep(0)
+        calls = [row["calls"] for row in filtering.reflexes.report()]
+    assert calls[0] < 100
+    await filtering.settled()
+    assert (filtering.depth("stock"), filtering.depth("other")) == (500, 1)
+
+
+async def test_what_waits_behind_an_undecided_message_goes_on_in_several_turns_and_in_order(
+    filtering: FilteringBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filtering.declare(reflex(ARRIVAL, "slowly", time_limit_s=20.0))
+    client = Client(filtering)
+    client.publish("first")
+    for number in range(300):
+        filtering.engine.submit(c.Answer(client.peer, number))
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)
+    arrivals = filtering.reflexes._arrivals
+    assert arrivals.held == 301
+    assert max(await in_each_turn(lambda: -arrivals.held, 0)) < 20
+    await filtering.settled()
+    assert client.receipts == [b"first", *range(300)]

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from broker_app.base import deadline
 from broker_app.reflex.declaration import ACCEPT, ARRIVAL, Declaration
 from broker_app.reflex.libraries import library_client, output_log, process
 from broker_app.reflex.libraries.breaker import OPEN_S
-from tests.reflex.filtering_broker import Client, FilteringBroker, reflex
+from tests.reflex.filtering_broker import Client, FilteringBroker, in_each_turn, reflex
 from tests.support.awaiting import until
 from tests.support.patience import patient
 
@@ -464,6 +465,20 @@ async def test_a_stopped_broker_leaves_no_processes(filtering: FilteringBroker) 
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+async def test_many_calls_that_fail_at_once_are_finished_in_several_turns(
+    filtering: FilteringBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filtering.library("broken", "raise RuntimeError('no')")
+    filtering.declare(reflex(ARRIVAL, "f", library="broken"))
+    client = Client(filtering)
+    client.publish(*map(str, range(500)))
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)  # a turn ends as soon as it may
+    failed = await in_each_turn(lambda: filtering.reflexes.report()[0]["failures"], 500)
+    assert max(failed) < 20
+    await filtering.settled()
+    assert [receipt for receipt, _, _ in client.refused] == [b"%d" % number for number in range(500)]
 
 
 def test_the_times_that_the_documentation_states() -> None:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import internal_errors
 from broker_app.reflex.libraries import wire
 from broker_app.reflex.libraries.breaker import OPEN_S, Breaker
@@ -80,6 +81,9 @@ class LibraryClient:
         self._waiting: deque[Request] = deque()
         self._in_flight: deque[Request] = deque()
         self._bytes_in_flight = 0
+        #: those that have failed, and why; they are finished in turns of the loop
+        self._given_up: deque[tuple[Request, Failure]] = deque()
+        self._turn = Deadline(self._loop.time)
         #: since when the first of those in flight is carried out
         self._head_since = 0.0
         self._process: Process | None = None
@@ -296,12 +300,22 @@ class LibraryClient:
 
     def _give_up(self, reason: str) -> None:
         """Fail all calls."""
-        requests = [*self._in_flight, *self._waiting]
+        is_busy, failure = bool(self._given_up), Failure(reason)
+        self._given_up.extend((request, failure) for request in (*self._in_flight, *self._waiting))
         self._in_flight.clear()
         self._waiting.clear()
         self._bytes_in_flight = 0
-        for request in requests:
-            self._finish(request, Failure(reason))
+        if not is_busy:
+            self._finish_given_up()
+
+    def _finish_given_up(self) -> None:
+        """Finish calls that have failed, for one turn of the loop; the others are in later ones."""
+        self._turn.begin()
+        while self._given_up:
+            self._finish(*self._given_up.popleft())
+            if self._given_up and self._turn.passed:
+                self._loop.call_soon(self._finish_given_up)
+                return
 
     @staticmethod
     def _finish(request: Request, result: wire.Result | Failure) -> None:
@@ -327,7 +341,7 @@ class LibraryClient:
     @property
     def is_idle(self) -> bool:
         """True if no call waits for its result."""
-        return not (self._waiting or self._in_flight)
+        return not (self._waiting or self._in_flight or self._given_up)
 
     async def stop(self) -> None:
         """End the process; calls without a result fail."""
@@ -338,3 +352,5 @@ class LibraryClient:
         if self._process is not None:
             await self._process.stop()
         self._give_up(f"library {self.name} was stopped")
+        while self._given_up:
+            await asyncio.sleep(0)
