@@ -3,22 +3,27 @@
 Deliveries of one subscription keep their order. A refused one becomes a dead letter. A subscription with ack
 auto settles nothing, so its deliveries are settled here when they leave (`SetInnerAck`). Dead letter queues
 and store-and-forward queues are not filtered: their messages are for operators, and for other brokers.
+
+Chains begin, and deliveries leave, in turns of the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
+from broker_app.base.deadline import Deadline
+from broker_app.base.internal_errors import internal_errors
 from broker_app.core import commands as c
 from broker_app.core.destination import is_forwarded, is_reserved
 from broker_app.core.model import Delivery, Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.reflex.api import service_of
-from broker_app.reflex.chain import Evaluation, HeaderBlocks, Outcome
+from broker_app.reflex.chain import FAILED, Evaluation, HeaderBlocks, Outcome
 from broker_app.reflex.chains import MessageChains, type_of
 from broker_app.reflex.further import FurtherMessages
 from broker_app.reflex.subject import MessageSubject
@@ -26,6 +31,8 @@ from broker_app.reflex.subject import MessageSubject
 FILTERED: Final = "FILTERED"
 #: addresses of subscriptions that are remembered
 _MAX_CACHED: Final = 10_000
+#: chains that begin at once, before others wait for a later turn
+_AT_ONCE: Final = 16
 #: bytes that a command of so many tags takes in the inbox of the engine
 _TAG_BYTES: Final = 16
 
@@ -61,7 +68,10 @@ class DeliveryFilter:
         #: addresses of which deliveries were held when the chains changed
         self._former: set[str] = set()
         self._lines: dict[Subscription, deque[HeldDelivery]] = {}
-        #: subscriptions with decided deliveries, to be sent in this round of the loop
+        self._deadline = Deadline(time.monotonic)
+        #: those whose chains are still to begin, in order
+        self._unbegun: deque[HeldDelivery] = deque()
+        #: subscriptions with decided deliveries, to be sent in the next turn of the loop
         self._ready: dict[Subscription, None] = {}
 
     # ------------------------------------------------------------------ subscriptions
@@ -118,16 +128,36 @@ class DeliveryFilter:
         return self._has_chain(address) or address in self._former
 
     def take(self, peer: Peer, deliveries: list[Delivery]) -> None:
-        """Begin the chains of deliveries of one peer."""
+        """Hold deliveries of one peer, and begin their chains: the first ones at once, unless others wait for
+        a turn already."""
+        first = 0 if self._unbegun else min(len(deliveries), _AT_ONCE)
         for delivery in deliveries:
             held = HeldDelivery(delivery)
-            line = self._lines.get(delivery[0])
-            if line is None:
-                line = self._lines[delivery[0]] = deque()
-            line.append(held)
+            self._lines.setdefault(delivery[0], deque()).append(held)
+            self._unbegun.append(held)
+        for _ in range(first):
+            self._begin_next()
+        if first and self._unbegun:
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        """Begin the chains that a turn has time for."""
+        self._deadline.begin()
+        while self._unbegun:
+            self._begin_next()
+            if self._unbegun and self._deadline.passed:
+                self._loop.call_soon(self._begin)
+                return
+
+    def _begin_next(self) -> None:
+        held = self._unbegun.popleft()
+        try:
             held.outcome = self._evaluate(held)
-            if held.outcome is not None:
-                self._send_soon(delivery[0])
+        except Exception as error:  # it is this delivery's failure, not that of the others
+            internal_errors.note("the reflexes of a delivery", error)
+            held.outcome = Outcome(accepted=False, reason=FAILED)
+        if held.outcome is not None:
+            self._send_soon(held.delivery[0])
 
     def _evaluate(self, held: HeldDelivery) -> Outcome | None:
         subscription, tag, message = held.delivery
@@ -160,46 +190,55 @@ class DeliveryFilter:
     # ------------------------------------------------------------------ deliveries go
 
     def _send(self) -> None:
+        """Send the decided deliveries that a turn has time for, of one subscription at least."""
+        self._deadline.begin()
         ready, self._ready = self._ready, {}
-        for subscription in ready:
-            line = self._lines[subscription]
-            self._send_from(subscription, line)
-            if not line:
-                del self._lines[subscription]
-                wanted = self._has_chain(subscription.address) or self._is_held_before(subscription)
-                if subscription.inner_ack and not wanted:
-                    self._engine.submit(c.SetInnerAck(subscription, False))
+        for at, subscription in enumerate(ready):
+            if at and self._deadline.passed:
+                self._send_soon(subscription)
+            else:
+                self._send_from(subscription, self._lines[subscription])
         if not self._lines and self._former:
             self._former.clear()
             self.check_subscriptions()
             self._changed()
 
     def _send_from(self, subscription: Subscription, line: deque[HeldDelivery]) -> None:
-        """Send the first deliveries of a subscription, up to one that is not decided."""
+        """Send the first deliveries of a subscription, one at least, up to one that is not decided or the end
+        of the turn."""
         peer = subscription.peer
         accepted: list[Delivery] = []
         tags: list[int] = []
-        while line and line[0].outcome is not None:
-            held = line.popleft()
-            _, tag, message = held.delivery
-            outcome = held.outcome
-            assert outcome is not None
+        while line and (outcome := line[0].outcome) is not None:
+            delivery = line.popleft().delivery
+            _, tag, message = delivery
             if tag and tag not in peer.unsettled:
-                continue  # it was returned meanwhile
-            if not outcome.accepted:
+                pass  # it was returned meanwhile
+            elif not outcome.accepted:
                 detail = f"reflex {outcome.reflex}: {outcome.reason}"
                 self._engine.submit(c.Return(peer, [tag], False, FILTERED, detail, lenient=True))
-                continue
-            self._further.publish(outcome.further)
-            if subscription.inner_ack:
-                accepted.append((subscription, 0, message))
-                tags += [tag] if tag else []
             else:
-                accepted.append(held.delivery)
+                self._further.publish(outcome.further)
+                accepted.append((subscription, 0, message) if subscription.inner_ack else delivery)
+                if subscription.inner_ack and tag:
+                    tags.append(tag)
+            if self._deadline.passed:
+                break
         if accepted:
             self._engine.deliver(self, peer, accepted)
         if tags:
             self._engine.submit(c.Settle(peer, tags, lenient=True), _TAG_BYTES * len(tags))
+        if not line:
+            self._end_line(subscription)
+        elif line[0].outcome is not None:
+            self._send_soon(subscription)
+
+    def _end_line(self, subscription: Subscription) -> None:
+        """Nothing of a subscription is held any more."""
+        del self._lines[subscription]
+        wanted = self._has_chain(subscription.address) or self._is_held_before(subscription)
+        if subscription.inner_ack and not wanted:
+            self._engine.submit(c.SetInnerAck(subscription, False))
 
     def is_filtered(self, address: str) -> bool:
         """Return whether reflexes may see what is delivered from an address."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from broker_app.base import deadline
 from broker_app.core import commands as c
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.reflex.declaration import ACCEPT, DELIVERY
-from tests.reflex.filtering_broker import STOCK, Client, FilteringBroker, RestClient, reflex
+from tests.reflex.filtering_broker import STOCK, Client, FilteringBroker, RestClient, in_each_turn, reflex
 from tests.support.awaiting import until
 
 
@@ -177,3 +178,30 @@ async def test_a_delivery_may_publish_further_messages(filtering: FilteringBroke
     client.subscribe(ack=c.AUTO)
     client.publish("1")
     await until(lambda: client.bodies == [b"1"] and filtering.depth("copies") == 1)
+
+
+async def test_many_deliveries_leave_in_several_turns_and_in_order(
+    filtering: FilteringBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filtering.declare(reflex(DELIVERY, "audit", library="mom"))
+    client = Client(filtering)
+    client.publish(*map(str, range(300)))
+    await filtering.engine.wait_idle()
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)  # a turn ends as soon as it may
+    client.subscribe(ack=c.AUTO, credit=1_000)
+    assert max(await in_each_turn(lambda: len(client.bodies), 300)) < 20
+    assert client.bodies == [b"%d" % number for number in range(300)]
+
+
+async def test_what_waits_behind_an_undecided_delivery_leaves_in_several_turns(
+    filtering: FilteringBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filtering.declare(reflex(DELIVERY, "slowly", event="slow", time_limit_s=20.0))
+    client = Client(filtering)
+    client.publish("first", type="slow")
+    client.publish(*map(str, range(300)))
+    await filtering.engine.wait_idle()
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)
+    client.subscribe(ack=c.AUTO, credit=1_000)
+    assert max(await in_each_turn(lambda: len(client.bodies), 301)) < 20
+    assert client.bodies == [b"first", *(b"%d" % number for number in range(300))]
