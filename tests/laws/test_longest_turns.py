@@ -32,9 +32,8 @@ from tests.support.patience import patient
 pytestmark = [pytest.mark.soak, pytest.mark.process]
 
 #: processor time at a stretch. What the broker looks at in all queues, every few seconds, is not divided yet:
-#: alerts, the sweep, the sum of backlogs, the state of all for a new subscription; nor are reflexes
+#: alerts, the sweep, the sum of backlogs, the state of all for a new subscription
 MOST_S, MOST_OF_ALL_S = 0.02, 0.2
-UNDIVIDED = ("reflexes", "SEND")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +65,7 @@ async def test_no_form_and_no_resource_is_worked_on_for_long(
     async with asyncio.timeout(patient(120)):
         came = await PAGES[plane, kind](broker)
     assert broker.running
-    await check(broker, plane, kind, came, MOST_OF_ALL_S if (plane, kind) == UNDIVIDED else MOST_S)
+    await check(broker, plane, kind, came)
 
 
 @pytest.mark.parametrize("when_asked", [False, True], ids=["pushed", "asked"])

@@ -85,7 +85,7 @@ async def send_with_grants(broker: Broker) -> str:
 
 async def send_through_reflexes(broker: Broker) -> str:
     """Send small messages, and one of 1 MiB, through functions of which one runs in a process."""
-    kind = {"kind": "arrival"}
+    kind = {"kind": "arrival", "time_limit_s": 60}  # which a busy machine keeps
     declared = {
         "headers": {**kind, "library": "mom", "function": "set_headers", "options": {"set": {"x": "y"}}},
         "schema": {**kind, "library": "mom-schema", "function": "check_schema", "options": {"schema": {}}},
