@@ -1,12 +1,18 @@
-"""Large data over TLS, part by part."""
+"""Large data, part by part."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from broker_app.net.tls.part_writer import PART, PartWriter
+from broker_app.core import commands as c
+from broker_app.core.message import Envelope
+from broker_app.net.stomp.transports.part_writer import PART, PartWriter
+from broker_app.net.stomp.transports.tcp import TcpConnection
+from tests.support.awaiting import until
+from tests.support.listener import Listener
 from tests.support.loop_turns import Turns, loop_turns
+from tests.support.small_broker import small_broker
 
 LARGE = bytes(range(256)) * (8 * PART // 256) + b"."
 
@@ -42,7 +48,11 @@ class Written:
         self.transport = Transport(turns)
         self.reports: list[str] = []
         self.writer = PartWriter(
-            self.transport, lambda: self.reports.append("full"), lambda: self.reports.append("free")
+            self.transport,
+            PART,
+            lambda: self.reports.append("full"),
+            lambda: self.reports.append("free"),
+            self.transport.close,
         )
 
     async def until(self, size: int) -> None:
@@ -100,3 +110,22 @@ async def test_what_waits_for_a_client_that_has_gone_is_dropped() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     assert there.transport.data == b"" and there.reports == ["full", "free"]
+
+
+async def test_of_a_large_message_little_more_than_a_part_is_written_before_its_client_takes_it() -> None:
+    large = b"x" * (24 * PART)
+    async with small_broker(memory_bytes=64 * PART) as broker:
+        client = await broker.client()
+        assert await client.ask(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nreceipt:r\n\n\0")
+        (session,) = broker.registry.sessions
+        connection = session.conversation.transport
+        assert isinstance(connection, TcpConnection)
+        client.writer.transport.pause_reading()
+        broker.engine.submit(c.Publish(Listener().peer, [(Envelope("/queue/a", b""), large, None)]))
+        await broker.engine.wait_idle()
+        await until(lambda: connection._transport.get_write_buffer_size())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert connection._transport.get_write_buffer_size() <= 2 * PART
+        client.writer.transport.resume_reading()
+        assert (await client.frame()).endswith(large)

@@ -13,9 +13,9 @@ from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.rendering import Renderer
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.net.stomp.transports.part_writer import PART, TLS_PART, PartWriter
 from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
-from broker_app.net.tls.part_writer import PartWriter
 from broker_app.rules.event import STOMP
 
 #: seconds for which a client that was disconnected may go on to send
@@ -31,8 +31,8 @@ class TcpConnection(asyncio.Protocol):
         "_lingers",
         "_registry",
         "_session",
-        "_sink",
         "_transport",
+        "_writer",
         "connection_info",
         "peer_name",
     )
@@ -45,8 +45,7 @@ class TcpConnection(asyncio.Protocol):
         #: nothing more is sent, and what comes is dropped
         self._lingers = False
         self._transport: asyncio.Transport
-        #: what is written goes there
-        self._sink: asyncio.Transport | PartWriter
+        self._writer: PartWriter
         #: created with the connection; a failed handshake has no session
         self._session: StompSession
 
@@ -63,9 +62,9 @@ class TcpConnection(asyncio.Protocol):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._transport.set_write_buffer_limits(high=self._registry.config.outbox_bytes)
         self._session = StompSession(self._registry, self)
-        self._sink = self._transport
-        if encrypted:
-            self._sink = PartWriter(self._transport, self._session.congested, self._session.uncongested)
+        part = TLS_PART if encrypted else PART
+        session = self._session
+        self._writer = PartWriter(self._transport, part, session.congested, session.uncongested, self._end)
         names = self._certificates.names_of(transport) if self._certificates is not None else ()
         self._session.admitted(names)
         if not has_room(connection):
@@ -76,16 +75,10 @@ class TcpConnection(asyncio.Protocol):
             self._session.receive(data)
 
     def pause_writing(self) -> None:
-        if isinstance(self._sink, PartWriter):
-            self._sink.pause()
-        else:
-            self._session.congested()
+        self._writer.pause()
 
     def resume_writing(self) -> None:
-        if isinstance(self._sink, PartWriter):
-            self._sink.resume()
-        else:
-            self._session.uncongested()
+        self._writer.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._session.lost()
@@ -94,7 +87,7 @@ class TcpConnection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         if not self._lingers:
-            self._sink.write(data)
+            self._writer.write(data)
 
     def close(self) -> None:
         """End the connection when the client has taken what is written.
@@ -102,16 +95,18 @@ class TcpConnection(asyncio.Protocol):
         It is read for a moment more: TCP resets a connection that is closed with unread data, and then takes
         the last frames away from a client that still sends. TLS has no end of one direction.
         """
-        if self._lingers or self._transport.is_closing():
-            return
+        if not (self._lingers or self._transport.is_closing()):
+            self._transport.resume_reading()
+            self._lingers = True
+            self._writer.close()
+
+    def _end(self) -> None:
         try:
             self._transport.write_eof()
         except (NotImplementedError, OSError):  # of TLS, and of a client that is gone
-            self._sink.close()
-            return
-        self._transport.resume_reading()
-        self._lingers = True
-        asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
+            self._transport.close()
+        else:
+            asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def abort(self) -> None:
         self._transport.abort()

@@ -1,4 +1,5 @@
-"""Large data over TLS, which encrypts at once whatever it is given."""
+"""Large data, which a transport would work on at once whatever its size: TLS encrypts it, and a connection
+within the machine copies megabytes to the other end while it is written."""
 
 from __future__ import annotations
 
@@ -7,21 +8,29 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-#: bytes that are encrypted in one turn of the loop
-PART: Final = 256 * 1024
+#: bytes that are written in one turn of the loop, a millisecond's work; and that TLS encrypts in one
+PART: Final = 1024 * 1024
+TLS_PART: Final = 256 * 1024
 
 
 class PartWriter:
-    """Writes to a transport of TLS; large data in parts, each in a turn of the loop. Its owner passes
-    `pause_writing` and `resume_writing` on. `congested` is called when data waits, here or there, and
-    `uncongested` when none does any more."""
+    """Writes to a transport; large data in parts of `part` bytes, each in a turn of the loop. Its owner
+    passes `pause_writing` and `resume_writing` on. `congested` is called when data waits, here or there, and
+    `uncongested` when none does any more; `end` ends the connection."""
 
     def __init__(
-        self, transport: asyncio.Transport, congested: Callable[[], None], uncongested: Callable[[], None]
+        self,
+        transport: asyncio.Transport,
+        part: int,
+        congested: Callable[[], None],
+        uncongested: Callable[[], None],
+        end: Callable[[], None],
     ) -> None:
         self._transport = transport
+        self._part = part
         self._congested = congested
         self._uncongested = uncongested
+        self._end = end
         self._parts: deque[memoryview] = deque()
         #: the transport has enough; data waits
         self._paused = self._waits = False
@@ -30,18 +39,19 @@ class PartWriter:
 
     def write(self, data: bytes) -> None:
         """Send `data` behind what was written before."""
-        if not self._parts and len(data) <= PART:
+        part = self._part
+        if not self._parts and len(data) <= part:
             self._transport.write(data)
             return
         view = memoryview(data)
-        self._parts.extend(view[at : at + PART] for at in range(0, len(view), PART))
+        self._parts.extend(view[at : at + part] for at in range(0, len(view), part))
         self._go_on()
 
     def close(self) -> None:
-        """End the connection when the client has taken what is written."""
+        """End the connection behind what was written."""
         self._closes = True
         if not self._parts:
-            self._transport.close()
+            self._end()
 
     def pause(self) -> None:
         """The transport has enough."""
@@ -69,5 +79,5 @@ class PartWriter:
         elif not self._paused:
             self._transport.write(self._parts.popleft())
             if self._closes and not self._parts:
-                self._transport.close()
+                self._end()
         self._go_on()
