@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from mom_client import blocking
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.browser.test_connection import forget_failed_connections
-from tests.enhanced_cluster.members import Members
-from tests.support.broker_process import BrokerProcess
+from tests.enhanced_cluster.members import Members, running
+from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.polling import poll
 from tests.support.redis import redis_server
 
@@ -24,6 +25,24 @@ def webs_linked_to(broker: BrokerProcess) -> list[str]:
 def web_socket_of(broker: BrokerProcess) -> str:
     """The address of a broker for clients with WebSockets, as lists have it; it has a port once it runs."""
     return f"ws://{broker.host}:{broker.port}/ws"
+
+
+def test_the_page_of_a_client_has_the_version_and_the_age_of_its_list_of_brokers(
+    start_broker: StartBroker, open_page: OpenPage
+) -> None:
+    broker = start_broker(
+        *("--cluster-port", "0", "--update-cluster-clients"),
+        environment={"MOM_CLUSTER_SECRET": "what the brokers of a cluster share"},
+    )
+    address = f"stomp://{broker.host}:{broker.stomp_port}"
+    with blocking.Client(address, login=broker.user, passcode=broker.password):
+        (client,) = broker.request("GET", "/api/v1/connections").json()["items"]
+        page = open_page(broker, f"/console/connections/one?id={client['id']}", sign_in(broker))
+        held = page.locator(".pairs dt", has_text="list of brokers").locator("+ dd")
+        expect(held).to_contain_text("version 1 ·")
+        expect(held.locator("time")).to_have_count(1)
+        page.goto("/console/cluster/")
+        expect(page.get_by_role("main")).to_contain_text("mom is alone in its cluster")
 
 
 def test_the_page_of_a_member_that_ends_has_links_to_the_consoles_of_the_others(

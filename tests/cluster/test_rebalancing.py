@@ -302,6 +302,9 @@ async def test_clients_with_an_older_list_are_counted_and_can_be_found(pair: Bro
             shown = await asyncio.to_thread(command_line, "cluster", "clients", *words, "-o", "json")
             (row,) = shown.json()
             assert (row["id"], row["list_version"], row["list_since"]) == (plain, old, since[old])
+        connection = await asyncio.to_thread(command_line, "conn", "show", plain)
+        facts = {("list_version", str(old)), ("list_since", since[old]), ("behind", "yes")}
+        assert facts <= set(map(tuple, connection.rows))
         lists = await asyncio.to_thread(command_line, "cluster", "lists")
         assert ": 1 of 2 clients do not have it" in lists.err
         assert [str(old), "", since[old], "1", "yes"] in lists.rows

@@ -77,6 +77,21 @@ async def test_a_connection_in_numbers(rest: Rest) -> None:
     assert (await shown(rest, f"/connections/{client.id}"))["frames_out"] == 7, "what went out stays counted"
 
 
+async def test_a_client_of_no_cluster_has_no_list_of_brokers(rest: Rest) -> None:
+    client = await Client(rest, "bob").connect()
+    path = f"/connections/{client.id}"
+    none = {"list_version": 0, "list_since": None, "behind": False}
+    found = await shown(rest, path)
+    assert {name: found[name] for name in none} == none
+    await rest.bob.delete(path)
+    await client.pipe.receive()
+    await client.pipe.close()
+    await rest.engine.wait_idle()
+    gone = await shown(rest, path)
+    assert gone["closed_at"] is not None
+    assert {name: gone[name] for name in none} == none
+
+
 async def test_what_client_libraries_subscribe_to_by_themselves_is_no_subscription_of_a_program(
     rest: Rest,
 ) -> None:

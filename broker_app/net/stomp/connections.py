@@ -13,7 +13,7 @@ from broker_app.base.system_topics import FAILOVER
 from broker_app.base.times import rfc3339
 from broker_app.core.model import Subscription
 from broker_app.net.stomp.session import OPENED_EVENT, StompSession
-from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.net.stomp.session_registry import ClientList, SessionRegistry
 from broker_app.telemetry import client_events
 from broker_app.telemetry.client_events import ClientEvent, ClientIdentity, ClientRecord
 from broker_app.telemetry.statistics import consumer
@@ -100,10 +100,15 @@ class Connections:
         return {name: fact(session) for name, fact in self.members.items()}
 
     def details(self, session: StompSession) -> Facts:
-        """The same with the subscriptions of its program, of which the first ones are shown."""
+        """The same with the list of brokers that it has, and the subscriptions of its program, of which the
+        first ones are shown."""
         broker = self._registry.engine.broker
         first = islice(_of_program(session), MAX_CONSUMERS)
-        return {**self.facts(session), "consumers": [consumer(broker, one) for one in first]}
+        return {
+            **self.facts(session),
+            **_shown_list(self._registry.list_of(session)),
+            "consumers": [consumer(broker, one) for one in first],
+        }
 
     # ------------------------------------------------------------------ ending one
 
@@ -126,6 +131,10 @@ class Connections:
     def gone(self) -> Iterator[Facts]:
         """The last facts of connections that ended within a day, the latest first."""
         return (dict(record.facts) for record in self.client_events.gone() if record.facts is not None)
+
+    def details_of_gone(self, facts: Facts) -> Facts:
+        """The last facts of a connection that ended, with all members of `details`: it has nothing now."""
+        return {**facts, **_shown_list(ClientList()), "consumers": []}
 
     def flapping(self) -> list[Facts]:
         """Flapping clients, the most frequent first."""
@@ -203,6 +212,12 @@ def _frames_out(session: StompSession) -> int:
     peer = session.peer
     together = sum(subscription.fanned_out for subscription in peer.subscriptions.values())
     return session.conversation.frames_out + peer.fanned_out + together
+
+
+def _shown_list(has: ClientList) -> Facts:
+    """For the API."""
+    since = rfc3339(has.since_s) if has.since_s is not None else None
+    return {"list_version": has.version, "list_since": since, "behind": has.behind}
 
 
 def _shown(happened: ClientEvent) -> Facts:

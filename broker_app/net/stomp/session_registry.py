@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
@@ -42,6 +42,15 @@ def _call_later(seconds: float, function: Callable[[], None]) -> object:
 
 
 REAL: Final = Environment(time.monotonic, time.time, _call_later, lambda: secrets.token_hex(8))
+
+
+class ClientList(NamedTuple):
+    """The list of brokers that a client was sent last: its version, 0 for none, since when that was the one
+    of clients (seconds since 1970), and whether it is `behind` the present one."""
+
+    version: int = 0
+    since_s: float | None = None
+    behind: bool = False
 
 
 class OpenRegistrar:
@@ -120,6 +129,8 @@ class SessionRegistry:
         self._bytes_gone = (0, 0)
         logins.present = self.identities
         self.failover_uris: Callable[[str], Sequence[str]] = lambda listener: ()
+        #: the list of brokers that a client has; a cluster sends them
+        self.list_of: Callable[[StompSession], ClientList] = lambda session: ClientList()
         #: decides which services may register
         self.registrar: Registrar = OpenRegistrar()
         self.websocket_url = ""

@@ -31,7 +31,7 @@ from broker_app.features.cluster.clients.held_lists import held_lists
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.report import ADOPTED_MARK
 from broker_app.net.stomp.session import OPENED_EVENT, StompSession
-from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.net.stomp.session_registry import ClientList, SessionRegistry
 from broker_app.node.features.rebalancer import ADDRESSES, Rebalancer, list_subscription
 from broker_app.node.system_publisher import SystemPublisher
 from broker_app.telemetry.event_log import EventLog
@@ -106,6 +106,7 @@ class ClusterClients:
             report=lambda event, **facts: events.report(event, config.name, **facts),
         )
         registry.failover_uris = self._uris
+        registry.list_of = self._list_of
         registry.listeners.add(self._on_session)
         cluster.listeners.add(self._on_link)
 
@@ -181,9 +182,11 @@ class ClusterClients:
             ],
         )
 
-    def _is_behind(self, session: StompSession) -> bool:
-        """Return whether a client has another list than the present one, or none."""
-        return self._told.get(session) is not self._lists_of(session).present
+    def _list_of(self, session: StompSession) -> ClientList:
+        """The list that a client was sent last. It is behind if that is not the present one, or none."""
+        told = self._told.get(session)
+        behind = told is not self._lists_of(session).present
+        return ClientList(told.version, told.since, behind) if told is not None else ClientList(behind=behind)
 
     def _own_listener(self, session: StompSession) -> str:
         """The listener of a client, if it has settings of its own; else empty."""
@@ -194,16 +197,16 @@ class ClusterClients:
         """All clients, oldest first, with the list of each, and what would become of it."""
         for choice in self._rebalancer.choices():
             session = choice.session
-            told = self._told.get(session)
+            has = self._list_of(session)
             yield ClientReport(
                 id=session.peer.connection,
                 user=session.user,
                 client_id=session.conversation.client_id,
                 address=session.peer_name,
                 listener=self._own_listener(session),
-                list_version=told.version if told is not None else 0,
-                list_since=told.since if told is not None else None,
-                behind=self._is_behind(session),
+                list_version=has.version,
+                list_since=has.since_s,
+                behind=has.behind,
                 to=choice.to,
                 stays=choice.stays,
             )

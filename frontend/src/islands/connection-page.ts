@@ -5,7 +5,7 @@ import { request, errorText, read } from "../live/requests.ts";
 import { pageOf, servicesPage } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
-import { signOfConnection, nameOf, protocolOf, type ClientEvent, type Connection, type Consumer } from "../view/connection.ts";
+import { listOf, nameOf, protocolOf, signOfConnection, type ClientEvent, type ClientList, type Connection, type Consumer } from "../view/connection.ts";
 import { NONE, bytes, count, duration, rate } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { nameOf as destinationName } from "../view/name.ts";
@@ -18,8 +18,10 @@ import { refusal } from "../view/refusal.ts";
 
 const EVERY_MS = 2_000;
 
+type Details = Connection & ClientList & { consumers: Consumer[] };
+
 interface Answer {
-  connection: Connection & { consumers: Consumer[] };
+  connection: Details;
   events: ClientEvent[];
   dropped: number;
 }
@@ -108,8 +110,9 @@ export class ConnectionPage extends Island {
     ];
   }
 
-  #identity(connection: Connection): [string, unknown][] {
+  #identity(connection: Details): [string, unknown][] {
     const beat = (seconds: number) => (seconds ? duration(seconds) : gettext("none"));
+    const list = listOf(connection);
     return [
       [gettext("user"), connection.user],
       [gettext("client-id"), connection.client || NONE],
@@ -122,6 +125,7 @@ export class ConnectionPage extends Island {
         gettext("from client {from}, to client {to}", { from: beat(connection.heart_beat_in_s), to: beat(connection.heart_beat_out_s) }),
       ],
       [gettext("frames"), gettext("{received} received, {sent} sent", { received: count(connection.frames_in), sent: count(connection.frames_out) })],
+      ...(list === null ? [] : [[gettext("list of brokers"), list] as [string, unknown]]),
       [gettext("session"), connection.id],
     ];
   }

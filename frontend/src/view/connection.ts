@@ -4,6 +4,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import type { ClientEventName } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 import type { Sign } from "./sign.ts";
+import { moment } from "./moment.ts";
 import { CONNECTION_STATE } from "../generated/signs/connection-state.ts";
 
 export interface Connection {
@@ -36,6 +37,13 @@ export interface Connection {
   throttled: boolean;
   draining: boolean;
   slow: boolean;
+}
+
+/** The list of brokers that a client of a cluster was sent last; its version is 0 for none. */
+export interface ClientList {
+  list_version: number;
+  list_since: string | null;
+  behind: boolean;
 }
 
 export interface Consumer {
@@ -75,6 +83,13 @@ export function signOfConnection(connection: Connection): Sign {
 /** The name of a client: its client-id, else its user. */
 export function nameOf(connection: Connection): string {
   return connection.client || connection.user;
+}
+
+/** "version 3 · 5 min ago", with a tag if there is a newer list; null for a broker that is in no cluster. */
+export function listOf({ list_version: version, list_since: since, behind }: ClientList): TemplateResult | null {
+  if (!version && !behind) return null;
+  const list = since === null ? gettext("no list") : html`${gettext("version {version}", { version })} · ${moment(since)}`;
+  return html`${list}${behind && version ? html` <span class="tag">${gettext("behind")}</span>` : nothing}`;
 }
 
 /** "STOMP 1.2 · websocket", with a lock where TLS protects it. */

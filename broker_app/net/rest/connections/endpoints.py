@@ -104,7 +104,7 @@ class ConnectionEndpoints:
         request.query()
         session = self._connections.find(request.name)
         if session is None:
-            return json_reply({**self._gone(request), "consumers": []})
+            return json_reply(self._connections.details_of_gone(self._gone(request)))
         self._check_seen(request, session)
         return json_reply(self._connections.details(session))
 

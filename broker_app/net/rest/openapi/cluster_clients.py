@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker_app.base.states import LIST_PLACE, REBALANCING, STAYS
+from broker_app.net.rest.openapi.connections import LIST_OF_CLIENT
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     json_body,
@@ -41,12 +42,7 @@ SCHEMAS: Json = {
                         "user": TEXT,
                         "client_id": TEXT,
                         "address": {**TEXT, "description": "its transport, address and port"},
-                        "list_version": {
-                            **COUNT,
-                            "description": "the list that it was sent last, 0 for none",
-                        },
-                        "list_since": {**OPTIONAL_TIME, "description": "when that became the one of clients"},
-                        "behind": {**BOOLEAN, "description": "it has not got the present list"},
+                        **LIST_OF_CLIENT,
                         "listener": {
                             **TEXT,
                             "description": "its listener, if that has settings of its own; else empty",

@@ -18,6 +18,7 @@ from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
     COUNT,
     OPTIONAL_TEXT,
+    OPTIONAL_TIME,
     PAGING,
     TEXT,
     TIME,
@@ -84,6 +85,12 @@ _CONNECTION: Json = {
     "draining": {**BOOLEAN, "description": "it gets nothing new, and ends when it holds nothing any more"},
     "slow": {**BOOLEAN, "description": "one of its subscriptions is"},
 }
+#: the list of brokers that a client of a cluster has
+LIST_OF_CLIENT: Json = {
+    "list_version": {**COUNT, "description": "the list of brokers that it was sent last, 0 for none"},
+    "list_since": {**OPTIONAL_TIME, "description": "when that became the one of clients"},
+    "behind": {**BOOLEAN, "description": "it has not got the present list"},
+}
 #: members of a page of connections in addition to its items
 _BESIDE: Json = {
     "all": {**COUNT, "description": "connections without the filters"},
@@ -123,7 +130,9 @@ SCHEMAS: Json = {
         {"items": array_of(object_of({**_CONSUMER_FACTS, **_CAME_BY}), 1000), **PAGING}
     ),
     "Connection": object_of(_CONNECTION),
-    "ConnectionDetails": object_of({**_CONNECTION, "consumers": array_of(ref("Consumer"), 1000)}),
+    "ConnectionDetails": object_of(
+        {**_CONNECTION, **LIST_OF_CLIENT, "consumers": array_of(ref("Consumer"), 1000)}
+    ),
     "ConnectionPage": object_of(
         {"items": array_of(object_of(_CONNECTION, required=())), **PAGING, **_BESIDE}
     ),
