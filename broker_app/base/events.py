@@ -80,12 +80,14 @@ FILES_APPLIED = _event(FILES, _("applied"), "", "{detail}", _READ)
 FILES_UNCHANGED = _event(FILES, _("unchanged"), "", "{detail}", _READ)
 FILES_REFUSED = _event(FILES, _("refused"), "CONFIG", "{detail}", _READ)
 
+#: of an alert, by its id: `found` are its facts
+_OF_ALERT = "alert,condition,subject,value,found"
 #: its code is the condition
-ALERT_FIRED = _event(ALERTS, _("fired"), OF_CAUSE, "{detail}", "alert")
-ALERT_ENDED = _event(ALERTS, _("ended"), "", "{detail}", "alert")
-ALERT_ACKNOWLEDGED = _event(ALERTS, _("acknowledged"), "", "{detail}", "alert")
-ALERT_SILENCED = _event(ALERTS, _("silenced"), "", "{detail}", "alert")
-ALERT_UNSILENCED = _event(ALERTS, "unsilenced", "", "{detail}", "alert", _("no longer silenced"))
+ALERT_FIRED = _event(ALERTS, _("fired"), OF_CAUSE, "{detail}", _OF_ALERT)
+ALERT_ENDED = _event(ALERTS, _("ended"), "", "{detail}", _OF_ALERT)
+ALERT_ACKNOWLEDGED = _event(ALERTS, _("acknowledged"), "", "{detail}", _OF_ALERT)
+ALERT_SILENCED = _event(ALERTS, _("silenced"), "", "{detail}", _OF_ALERT)
+ALERT_UNSILENCED = _event(ALERTS, "unsilenced", "", "{detail}", _OF_ALERT, _("no longer silenced"))
 NOT_DELIVERED = _event(ALERTS, _("not delivered"), "NOTIFICATION", "{target}: {fault}")
 
 URL_VERIFIED = _event(CALLBACKS, "verified", "", "", "", _("URL verified"))

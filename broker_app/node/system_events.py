@@ -63,7 +63,17 @@ class SystemEvents:
         about, alert = shown(event.alert), event.alert
         self._topics.alert(event.event.name, about)
         code = alert.condition.upper() if event.event is ALERT_FIRED else ""
-        self._events.report(event.event, alert.rule, code=code, detail=about["detail"], alert=alert.id)
+        self._events.report(
+            event.event,
+            alert.rule,
+            code=code,
+            detail=about["detail"],
+            alert=alert.id,
+            condition=alert.condition,
+            subject=alert.subject,
+            value=alert.value,
+            found=about["facts"],
+        )
         if event.event in NOTIFIED:
             for target in targets(alert, self._logins.policy.alerts, self._config.alert_notify):
                 self.notifications.put(

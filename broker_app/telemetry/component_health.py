@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Annotated, Final, Literal, NamedTuple
 
 from broker_app.base import states
+from broker_app.base.marked import mark as _
 from broker_app.base.reply_types import Facts, state_of
 
 Condition = Callable[[Facts], bool]
@@ -29,6 +30,18 @@ LINK: Final = "link"
 PIPELINE: Final = "pipeline"
 STORE: Final = "store"
 Kind = Literal["callback", "reflex", "bridge", "mirror", "link", "pipeline", "store"]
+#: the kinds as they begin a sentence
+LABELS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        CALLBACK: _("Callback"),
+        REFLEX: _("Reflex"),
+        BRIDGE: _("Bridge"),
+        MIRROR: _("Mirror"),
+        LINK: _("Link"),
+        PIPELINE: _("Pipeline"),
+        STORE: _("Store"),
+    }
+)
 
 #: failures in a row, without any success between them, from which something fails rather than stumbles
 FAILURES: Final = 3

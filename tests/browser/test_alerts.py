@@ -40,6 +40,11 @@ def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: Brok
 
     page.get_by_role("link", name="Events", exact=True).click()
     expect(page.get_by_role("row", name="at-once")).to_have_count(4)
+    logged = broker.request("GET", "/api/v1/events?kind=alerts").json()["items"]
+    found = [one["facts"] for one in logged if one["name"] == "at-once"]
+    assert [(one["condition"], one["subject"], one["value"], one["found"]["depth"]) for one in found] == [
+        ("no-consumer", "/queue/orders.new", 1, 1)
+    ] * 4
     assert broker.request("DELETE", "/api/v1/alerts/rules/at-once", if_match="*").status == 204
     expect(page.get_by_role("row", name="at-once").first).to_contain_text("ended")
 

@@ -69,7 +69,7 @@ def _page_of_component(alert: Alert) -> str:
     _("the oldest message of a queue with consumers has waited this many seconds"),
     *("destination", "seconds"),
     threshold=300,
-    sentence="{name}: the oldest message has waited {span}",
+    sentence=_("{name}: the oldest message has waited {span}"),
     page=_history,
 )
 def _oldest_message_age(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation | None]:
@@ -87,7 +87,7 @@ def _oldest_message_age(known: ConditionChecks, rule: AlertRule) -> Iterator[Vio
     "dead-letters",
     _("this many messages became dead letters within ten minutes"),
     *("destination", "messages"),
-    sentence="{name} grew by {count} in 10 min",
+    sentence=_("{name} grew by {count} in 10 min"),
     page=_history,
 )
 def _dead_letters(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -102,7 +102,7 @@ def _dead_letters(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation
     _("this many messages wait in a queue without consumers"),
     *("destination", "messages"),
     for_s=300,
-    sentence="{name}: {waiting}, no consumers",
+    sentence=_("{name}: {waiting}, no consumers"),
     page=_history,
 )
 def _no_consumer(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation | None]:
@@ -122,7 +122,7 @@ def _no_consumer(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation 
     *("bridge", "messages"),
     for_s=60,
     severity=CRITICAL,
-    sentence="Bridge {name} is {state}: {waiting}",
+    sentence=_("Bridge {name} is {state}: {waiting}"),
     page=lambda alert: _address("bridges/one", name=alert.subject),
 )
 def _stalled(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -143,7 +143,7 @@ def _stalled(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
     threshold=80,
     for_s=60,
     severity=CRITICAL,
-    sentence="Store usage: {percent} %",
+    sentence=_("Store usage: {percent} %"),
     page=lambda alert: _address("", at=_began(alert)),
 )
 def _journal_disk_usage(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -158,7 +158,7 @@ def _journal_disk_usage(known: ConditionChecks, rule: AlertRule) -> Iterator[Vio
     _("a client has connected this many times within five minutes"),
     *("client", "connections"),
     threshold=10,
-    sentence="{name} connected {count} times in 5 min",
+    sentence=_("{name} connected {count} times in 5 min"),
     page=lambda alert: _address("connections/", user=alert.subject.partition("@")[0]),
 )
 def _flapping(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -173,7 +173,7 @@ def _flapping(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
     _("configuration files were rejected; the previous ones stay in effect"),
     *("file", "files"),
     severity=CRITICAL,
-    sentence="Configuration files were rejected",
+    sentence=_("Configuration files were rejected"),
     page=lambda alert: "configuration/files",
 )
 def _refused(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -191,7 +191,7 @@ def _refused(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
     ),
     *("component", "components"),
     severity=CRITICAL,
-    sentence="{kind} {name} is {health}",
+    sentence=_("{kind} {name} is {health}"),
     page=_page_of_component,
 )
 def _failing(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -204,7 +204,7 @@ def _failing(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
     _("a callback, reflex, bridge, pipeline or mirror works in part, as one without a standby"),
     *("component", "components"),
     for_s=60,
-    sentence="{kind} {name} is {health}",
+    sentence=_("{kind} {name} is {health}"),
     page=_page_of_component,
 )
 def _degraded(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:

@@ -33,7 +33,7 @@ def _cluster(alert: Alert) -> str:
     *("broker", "links"),
     for_s=30,
     severity=CRITICAL,
-    sentence="Broker {name} of the cluster cannot be reached",
+    sentence=_("Broker {name} of the cluster cannot be reached"),
     page=_cluster,
 )
 def _link_down(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -46,7 +46,7 @@ def _link_down(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
     _("another broker is refused, or refuses this one, as for a setting that differs"),
     *("broker", "links"),
     severity=CRITICAL,
-    sentence="Broker {name} is not in one cluster with this one",
+    sentence=_("Broker {name} is not in one cluster with this one"),
     page=_cluster,
 )
 def _link_refused(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -59,7 +59,7 @@ def _link_refused(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation
     _("the keeper of the cluster is away: changes of the configuration are refused"),
     *("keeper", "keepers"),
     for_s=60,
-    sentence="Changes of the configuration are refused",
+    sentence=_("Changes of the configuration are refused"),
     page=_cluster,
 )
 def _keeper_away(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -74,8 +74,8 @@ def _keeper_away(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]
     _("a member of the enhanced cluster was taken over this many times within ten minutes, or could not be"),
     *("broker", "takeovers"),
     severity=CRITICAL,
-    sentence="{taker} has taken over from {name}",
-    failed="{taker} could not take over from {name}",
+    sentence=_("{taker} has taken over from {name}"),
+    failed=_("{taker} could not take over from {name}"),
     page=_cluster,
 )
 def _taken_over(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -101,7 +101,7 @@ def _taken_over(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
     "suspect",
     _("a member of the enhanced cluster sends no heart-beat"),
     *("broker", "members"),
-    sentence="Member {name} of the cluster is suspect",
+    sentence=_("Member {name} of the cluster is suspect"),
     page=_cluster,
 )
 def _suspects(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
@@ -121,7 +121,7 @@ def _suspects(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:
     ),
     *("discovery", "ways"),
     for_s=30,
-    sentence="Brokers cannot be found by {name}",
+    sentence=_("Brokers cannot be found by {name}"),
     page=_cluster,
 )
 def _discovery(known: ConditionChecks, rule: AlertRule) -> Iterator[Violation]:

@@ -59,11 +59,22 @@ def shown(alert: Alert) -> AlertStatus:
 
 
 def sentence(alert: Alert) -> str:
-    """The sentence about what was found, in English; pages have it from `frontend/src/view/alert.ts`."""
-    condition, facts = CONDITIONS[alert.condition], alert.facts
-    chosen = condition.failed if condition.failed and facts.get("result") == "failed" else condition.sentence
-    reason = facts.get("reason") or facts.get("detail")
-    return chosen.format_map(words(alert)) + (f": {reason}" if reason else "")
+    """The sentence about what was found, in English; pages have it from `frontend/src/view/alert.ts` and
+    `web/console/base/alert_words.py`."""
+    reason = reason_of(alert.facts)
+    found = pattern_of(alert.condition, alert.facts).format_map(words(alert))
+    return f"{found}: {reason}" if reason else found
+
+
+def pattern_of(condition: str, facts: Mapping[str, Any]) -> str:
+    """The sentence of a condition, with words in braces."""
+    of = CONDITIONS[condition]
+    return of.failed if of.failed and facts.get("result") == "failed" else of.sentence
+
+
+def reason_of(facts: Mapping[str, Any]) -> str:
+    """The reason that follows the sentence; empty without one."""
+    return str(facts.get("reason") or facts.get("detail") or "")
 
 
 def words(alert: Alert) -> dict[str, str]:

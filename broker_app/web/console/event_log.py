@@ -12,7 +12,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext as translated
 
 from broker_app.base import events
+from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.telemetry.event_log import LoggedEvent
+from broker_app.web.console.base.alert_words import alert_in_words
 from broker_app.web.console.base.causes import detail_in_words
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.labels import label_of_event
@@ -66,6 +68,14 @@ def _of_reflex(event: LoggedEvent) -> str:
     return page_of_reflex(event.name)
 
 
+def _detail(event: LoggedEvent) -> str:
+    """The detail of an event in the language of the page."""
+    facts = event.facts
+    if event.kind != events.ALERTS or facts.get("condition") not in CONDITIONS:
+        return detail_in_words(event)
+    return alert_in_words(facts["condition"], facts["subject"], facts["value"], facts["found"])
+
+
 def _row(event: LoggedEvent) -> dict[str, object]:
     """An event, and the address of the page of its source."""
     about = {
@@ -83,6 +93,6 @@ def _row(event: LoggedEvent) -> dict[str, object]:
         "time": datetime.fromtimestamp(event.at_s, UTC),
         "event": event,
         "label": label,
-        "detail": detail_in_words(event),
+        "detail": _detail(event),
         "about": about,
     }

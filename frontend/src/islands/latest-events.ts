@@ -3,7 +3,7 @@ import { repeat } from "lit/directives/repeat.js";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
 import { gettext } from "../gettext.ts";
-import { aboutOf, type LoggedEvent } from "../view/event.ts";
+import { aboutOf, detailOf, type LoggedEvent } from "../view/event.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
 
@@ -40,10 +40,13 @@ export class LatestEvents extends Island {
       ${repeat(
         answer.items,
         ({ id }) => id,
-        (event) => html`<li data-tone=${event.code ? "bad" : "quiet"}>
-          ${moment(event.at)}
-          <span><a href=${aboutOf(event)}>${event.name}</a> ${this.labels[event.event] ?? event.event}${event.detail ? `: ${event.detail}` : ""}</span>
-        </li>`,
+        (event) => {
+          const detail = detailOf(event);
+          return html`<li data-tone=${event.code ? "bad" : "quiet"}>
+            ${moment(event.at)}
+            <span><a href=${aboutOf(event)}>${event.name}</a> ${this.labels[event.event] ?? event.event}${detail ? `: ${detail}` : ""}</span>
+          </li>`;
+        },
       )}
     </ol></div>`;
   }

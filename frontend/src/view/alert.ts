@@ -32,6 +32,9 @@ export interface Alert {
   page: string;
 }
 
+/** What an alert has found, of which its sentence is. */
+export type Found = Pick<Alert, "condition" | "subject" | "value" | "facts" | "detail">;
+
 /** The sign of an alert's state. */
 export function signOf({ state, severity }: Alert): Sign {
   return state === "firing" ? signIn(SEVERITY, severity) : signIn(ALERT_STATE, state);
@@ -48,7 +51,7 @@ export const KINDS: Record<ComponentKind, string> = {
 };
 
 /** The sentence of an alert in the language of the page; the broker's English text for unknown conditions. */
-export function sentenceOf({ condition, subject, value, facts, detail }: Alert): string {
+export function sentenceOf({ condition, subject, value, facts, detail }: Found): string {
   const texts = ALERT_SENTENCES[condition] as AlertSentences | undefined;
   if (texts === undefined) return detail;
   const [, kind = "", component = ""] = /^([^/]*)\/(.*)$/s.exec(subject) ?? [];

@@ -1,6 +1,7 @@
 /** Entries of the event log of the REST API, and the pages of their sources. */
 
 import { consolePage } from "../pages.ts";
+import { sentenceOf, type Found } from "./alert.ts";
 
 export interface LoggedEvent {
   id: string;
@@ -12,6 +13,12 @@ export interface LoggedEvent {
   code: string;
   detail: string;
   facts: Record<string, unknown>;
+}
+
+/** The detail of an event: what an alert has found, in the language of the page; else as the broker reports it. */
+export function detailOf({ kind, detail, facts }: LoggedEvent): string {
+  if (kind !== "alerts" || !("condition" in facts)) return detail;
+  return sentenceOf({ ...(facts as unknown as Omit<Found, "facts" | "detail">), facts: facts.found as Found["facts"], detail });
 }
 
 export function aboutOf({ kind, name, event }: LoggedEvent): string {

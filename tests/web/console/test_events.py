@@ -7,9 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 from django.test import Client
+from django.utils.translation import gettext as translated
+from django.utils.translation import override
 
 from broker_app.base import causes
-from broker_app.base.events import BRIDGE_RETRYING, FILES_APPLIED, MIRROR_LEFT
+from broker_app.base.events import ALERT_FIRED, BRIDGE_RETRYING, FILES_APPLIED, MIRROR_LEFT
+from broker_app.telemetry.alerts import Alert
+from broker_app.telemetry.alerts.conditions import CONDITIONS
+from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.event_log import EventLog
 from broker_app.web.console import event_log
 
@@ -47,6 +52,60 @@ def test_events_and_their_reasons_are_in_the_language_of_the_page(
     assert "broker-2 folgt nicht mehr" in page
     overview = inside.get("/console/", headers={"Accept-Language": "de"})
     assert json.loads(overview.context["event_labels"])["retrying"] == "verbindet neu"
+
+
+@pytest.mark.parametrize(
+    ("condition", "subject", "value", "found", "german"),
+    [
+        ("no-consumer", "/queue/orders", 1204, {"depth": 1204}, "orders: 1,204 Nachrichten warten, keine"),
+        ("no-consumer", "/queue/orders", 1, {"depth": 1}, "orders: 1 Nachricht wartet, keine"),
+        ("oldest", "/queue/orders", 7200, {}, "orders: Die älteste Nachricht wartet seit 2 h"),
+        ("store", "store", 81.5, {}, "Speicherbelegung: 81.5 %"),
+        (
+            "failing",
+            "bridge/dc",
+            1,
+            {"kind": "bridge", "health": "failing", "detail": causes.NOT_LISTENING},
+            "Brücke dc: schlägt fehl: unter dieser Adresse wartet kein Broker",
+        ),
+        ("bridge-stalled", "dc", 2, {"state": "retrying", "error": "DNS"}, "verbindet neu (DNS)"),
+        ("takeover", "b1", 1, {"taker": "b3", "result": "failed", "reason": "damaged"}, "b3 konnte b1 nicht"),
+        ("takeover", "b1", 1, {"taker": "b3", "result": "complete", "reason": ""}, "b3 hat b1 übernommen"),
+    ],
+)
+def test_what_an_alert_has_found_is_in_the_language_of_the_page(
+    inside: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str,
+    subject: str,
+    value: float,
+    found: dict[str, object],
+    german: str,
+) -> None:
+    log = EventLog(lambda: 1_750_000_000.0)
+    of = {"alert": "7", "condition": condition, "subject": subject, "value": value, "found": found}
+    log.report(ALERT_FIRED, "r", code=condition.upper(), detail="in English", **of)
+    monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
+    page = inside.get("/console/events/", headers={"Accept-Language": "de"}).content.decode()
+    assert german in page and "in English" not in page
+
+
+def test_each_sentence_of_an_alert_is_translated() -> None:
+    sentences = {text for one in CONDITIONS.values() for text in (one.sentence, one.failed) if text}
+    with override("de"):
+        assert [text for text in sentences if translated(text) == text] == []
+
+
+def test_an_alert_in_the_log_is_in_english_the_sentence_of_the_broker(
+    inside: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(lambda: 1_750_000_000.0)
+    alert = Alert("7", "r", "no-consumer", "warning", "/queue/orders", 1, 0.0, 0.0, 1204, {"depth": 1204})
+    about = shown(alert)
+    of = {name: about[name] for name in ("condition", "subject", "value")}  # type: ignore[literal-required]
+    log.report(ALERT_FIRED, "r", detail=about["detail"], alert="7", found=about["facts"], **of)
+    monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
+    assert about["detail"] in inside.get("/console/events/").content.decode()
 
 
 def test_without_a_node_the_page_reports_it(inside: Client) -> None:
