@@ -45,6 +45,13 @@ export function isMessageId(text: string): boolean {
   return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text);
 }
 
+/** A label in parts: every second one is a word of the text, as the label has it. */
+export function parted(label: string, text: string): string[] {
+  const words = text.split(/\s+/).filter(Boolean);
+  const literal = words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  return words.length ? label.split(new RegExp(`(${literal.join("|")})`, "gi")) : [label];
+}
+
 /** Whether a label contains each word of the text. */
 export function hasWords(label: string, text: string): boolean {
   return text

@@ -7,12 +7,13 @@ import { request, errorText } from "./live/requests.ts";
 import { pathOf } from "./destinations/address.ts";
 import { visit } from "./navigation.ts";
 import { pageOf } from "./pages.ts";
-import { KINDS, hasWords, queryOf, type Kind } from "./palette-query.ts";
+import { KINDS, hasWords, parted, queryOf, type Kind } from "./palette-query.ts";
 import { forgetLists, search, type Found } from "./palette-search.ts";
 import { recent } from "./recent.ts";
 import { gettext } from "./gettext.ts";
 import { toggleTheme } from "./theme.ts";
 import { showToast } from "./toasts.ts";
+import { iconView } from "./view/icon.ts";
 import { refusal } from "./view/refusal.ts";
 
 const { basePath = "/" } = document.body.dataset;
@@ -23,6 +24,7 @@ const viewOf = (address: string) => `${basePath}console/settings/views/save?${ne
 
 interface Entry {
   group: string;
+  icon: string;
   label: string;
   hint?: string;
   action: () => void;
@@ -77,23 +79,26 @@ class Palette {
     const query = this.#text.trim();
     const pages = [...document.querySelectorAll<HTMLAnchorElement>("#pages a, #account a")].map((link) => ({
       group: gettext("Pages"),
+      icon: iconOf(link),
       label: link.querySelector("span")?.textContent ?? link.textContent.trim(),
       hint: link.dataset.key && `g ${link.dataset.key}`,
       action: () => this.#go(link.href),
     }));
     const actions = [
-      { group: gettext("Actions"), label: gettext("Theme: light or dark"), hint: "t", action: toggleTheme },
+      { group: gettext("Actions"), icon: "sun-moon", label: gettext("Theme: light or dark"), hint: "t", action: toggleTheme },
       ...(refusal() === undefined
-        ? [{ group: gettext("Actions"), label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) }]
+        ? [{ group: gettext("Actions"), icon: "star", label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) }]
         : []),
       {
         group: gettext("Actions"),
+        icon: "circle-help",
         label: gettext("Keyboard shortcuts"),
         hint: "?",
         action: () => document.querySelector<HTMLElement>("[data-action=keys]")!.click(),
       },
     ];
-    if (!query) return [...recent().map(({ label, href }) => ({ group: gettext("Recent"), label, action: () => this.#go(href) })), ...pages, ...actions];
+    const latest = () => recent().map(({ label, href }) => ({ group: gettext("Recent"), icon: "history", label, action: () => this.#go(href) }));
+    if (!query) return [...latest(), ...pages, ...actions];
     return [...pages, ...actions].filter(({ label }) => hasWords(label, query));
   }
 
@@ -131,12 +136,12 @@ class Palette {
     this.#draw();
   }
 
-  #command({ word, action }: Verb, { kind, name }: Found): Entry {
-    return { group: gettext("Actions"), label: `${word} ${name}`, hint: KINDS[kind], action: () => void action(kind, name) };
+  #command({ word, icon, action }: Verb, { kind, name }: Found): Entry {
+    return { group: gettext("Actions"), icon, label: `${word} ${name}`, hint: KINDS[kind], action: () => void action(kind, name) };
   }
 
   #place({ kind, name, href, hint }: Found): Entry {
-    return { group: TITLES[kind], label: name, hint: hint || KINDS[kind], action: () => this.#go(href) };
+    return { group: TITLES[kind], icon: ICONS[kind], label: name, hint: hint || KINDS[kind], action: () => this.#go(href) };
   }
 
   #go(href: string): void {
@@ -162,29 +167,53 @@ class Palette {
 
   #draw(): void {
     render(
-      html`<input
-          type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-autocomplete="list" autofocus autocomplete="off" spellcheck="false"
-          aria-label=${gettext("Search or jump")} placeholder=${gettext("a page, a queue, a client, a setting, a message id; or: pause dc-west")}
-          aria-activedescendant=${this.#entries.length ? `palette-${this.#at}` : nothing}
-          @input=${(event: InputEvent) => this.#type((event.target as HTMLInputElement).value)}
-          @keydown=${(event: KeyboardEvent) => this.#key(event)}
-        />
+      html`<div class="ask">
+          ${iconView("search")}
+          <input
+            type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-autocomplete="list" autofocus autocomplete="off" spellcheck="false"
+            aria-label=${gettext("Search or jump")} placeholder=${gettext("a page, a queue, a client, a setting, a message id; or: pause dc-west")}
+            aria-activedescendant=${this.#entries.length ? `palette-${this.#at}` : nothing}
+            @input=${(event: InputEvent) => this.#type((event.target as HTMLInputElement).value)}
+            @keydown=${(event: KeyboardEvent) => this.#key(event)}
+          />
+          <kbd aria-hidden="true">Esc</kbd>
+        </div>
         <ul id="palette-list" role="listbox" aria-label=${gettext("Results")}>
           ${this.#entries.map((entry, index) => this.#line(entry, index))}
         </ul>
-        <p class="quiet" role="status">${this.#entries.length ? nothing : this.#busy ? gettext("Searching…") : gettext("No results.")}</p>`,
+        <p class="quiet" role="status">${this.#entries.length ? nothing : this.#busy ? gettext("Searching…") : gettext("No results.")}</p>
+        <footer aria-hidden="true"><span><kbd>↑</kbd><kbd>↓</kbd> ${gettext("up and down")}</span><span><kbd>Enter</kbd> ${gettext("choose")}</span></footer>`,
       this.#dialog,
     );
   }
 
-  #line({ group, label, hint }: Entry, index: number): TemplateResult {
+  #line({ group, icon, label, hint }: Entry, index: number): TemplateResult {
     const begins = this.#entries[index - 1]?.group !== group;
     return html`<li role="option" id=${`palette-${index}`} aria-selected=${index === this.#at} data-group=${begins ? group : nothing}
       @click=${() => this.#choose(this.#entries[index])}>
-      <span class="name">${label}</span>${hint ? html`<span class="quiet">${hint}</span>` : nothing}
+      ${iconView(icon)}<span class="name">${parted(label, this.#text).map((part, at) => (at % 2 ? html`<mark>${part}</mark>` : part))}</span>${hint ? html`<span class="quiet">${hint}</span>` : nothing}
     </li>`;
   }
 }
+
+/** The icon of a page, as its link has it. */
+function iconOf(link: HTMLAnchorElement): string {
+  return link.querySelector("use")?.getAttribute("href")?.split("#")[1] ?? "user";
+}
+
+const ICONS: Record<Kind, string> = {
+  message: "file-text",
+  queue: "inbox",
+  topic: "radio",
+  client: "plug-zap",
+  bridge: "arrow-left-right",
+  callback: "webhook",
+  reflex: "zap",
+  user: "user",
+  rule: "shield-check",
+  "alert rule": "bell",
+  setting: "sliders-horizontal",
+};
 
 const TITLES: Record<Kind, string> = {
   message: gettext("Message"),
@@ -202,15 +231,16 @@ const TITLES: Record<Kind, string> = {
 
 interface Verb {
   word: string;
+  icon: string;
   of: Kind[];
   action: (kind: Kind, name: string) => Promise<void> | void;
 }
 type Held = "queue" | "bridge";
 
 const VERBS: Verb[] = [
-  { word: gettext("Pause"), of: ["queue", "bridge"], action: (kind, name) => hold(kind as Held, name, true) },
-  { word: gettext("Resume"), of: ["queue", "bridge"], action: (kind, name) => hold(kind as Held, name, false) },
-  { word: gettext("Publish"), of: ["queue", "topic"], action: (kind, name) => visit(pageOf(`/${kind}/${name}`, "publish")) },
+  { word: gettext("Pause"), icon: "circle-pause", of: ["queue", "bridge"], action: (kind, name) => hold(kind as Held, name, true) },
+  { word: gettext("Resume"), icon: "play", of: ["queue", "bridge"], action: (kind, name) => hold(kind as Held, name, false) },
+  { word: gettext("Publish"), icon: "send", of: ["queue", "topic"], action: (kind, name) => visit(pageOf(`/${kind}/${name}`, "publish")) },
 ];
 
 /** Pause or resume, with a toast that offers Undo. */

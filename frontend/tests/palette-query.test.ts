@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hasWords, isMessageId, queryOf } from "../src/palette-query.ts";
+import { hasWords, isMessageId, parted, queryOf } from "../src/palette-query.ts";
 
 const VERBS = [{ word: "Pause" }, { word: "Publish" }];
 
@@ -25,4 +25,10 @@ test("an id of a message is a whole UUID", () => {
 
 test("a page is found by any part of each word", () => {
   expect(["que ex", "QUEUES", "queue lost"].map((text) => hasWords("Queues explained", text))).toEqual([true, true, false]);
+});
+
+test("the words that were typed are parts of a label, as the label has them", () => {
+  expect(parted("payments.Sepa.batch", "sepa BATCH")).toEqual(["payments.", "Sepa", ".", "batch", ""]);
+  expect(parted("a.b (1)", "b (")).toEqual(["a.", "b", " ", "(", "1)"]);
+  expect(parted("orders", " ")).toEqual(["orders"]);
 });
