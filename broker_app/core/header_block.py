@@ -5,7 +5,7 @@ from __future__ import annotations
 _ESCAPED = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
 
 #: the names of the header that names a group, the first one that is not empty counts
-GROUPS = ("group", "JMSXGroupID", "_AMQ_GROUP_ID")
+GROUPS = ("group", "JMSXGroupID", "_AMQ_GROUP_ID", "message_group")
 _GROUP = tuple(f"{name}:".encode() for name in GROUPS)
 #: "true" in a message that its client sends again, because it got no receipt
 RESENT = "resent"

@@ -28,17 +28,17 @@ _OF_HEADERS: Final = {
     "content_type": ("content-type",),
     "correlation_id": ("correlation-id",),
     "type": ("type",),
-    "group": ("group", "JMSXGroupID", "_AMQ_GROUP_ID"),
+    "group": ("group", "JMSXGroupID", "_AMQ_GROUP_ID", "message_group"),
     "reply_to": ("reply-to",),
 }
 #: headers that are no headers of the application: they became columns, or belong to the archived message
 RESERVED: Final = (
     "ack", "attempt", "content-length", "content-type", "correlation-id", "destination", "expiration",
     "expires", "message-id", "persistent", "priority", "receipt", "redelivered", "reply-to", "subscription",
-    "timestamp", "transaction", "ttl-s", "type", "x-message-ttl", "delay-s", "AMQ_SCHEDULED_DELAY", "x-delay",
-    "deliver-at", "AMQ_SCHEDULED_TIME", "_AMQ_SCHED_DELIVERY", "dedup-id", "_AMQ_DUPL_ID", "group",
+    "timestamp", "transaction", "ttl-s", "type", "ttl", "x-message-ttl", "delay-s", "AMQ_SCHEDULED_DELAY",
+    "x-delay", "deliver-at", "AMQ_SCHEDULED_TIME", "_AMQ_SCHED_DELIVERY", "dedup-id", "_AMQ_DUPL_ID", "group",
     "message-deduplication-id", "JMSXGroupID", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",
-    "AMQ_SCHEDULED_CRON", "_AMQ_GROUP_ID", "resent", "seq", "mom-broker",
+    "AMQ_SCHEDULED_CRON", "_AMQ_GROUP_ID", "message_group", "resent", "seq", "mom-broker",
 )  # fmt: skip
 _FALSE: Final = ("false", "0", "")
 #: addresses to which clients send

@@ -18,6 +18,11 @@ from broker_app.net.stomp.headers import UNBOUNDED_CREDIT, credit, start
         ({"consumer-window-size": "10240"}, 10),
         ({"consumer-window-size": "999999999999"}, 5_000),
         ({"credit": "2", "consumer-window-size": "10240"}, 2),
+        ({"credit": "5,0"}, 5),
+        ({"credit": "0,10240"}, 10),
+        ({"credit": "5,10240,true"}, 10),
+        ({"credit": "0,0"}, 1),
+        ({"credit": "9999999,0"}, 5_000),
     ],
 )
 def test_credit_is_accepted_under_every_name(headers: dict[str, str], expected: int) -> None:
@@ -44,3 +49,16 @@ def test_a_replay_begins_where_each_name_says(headers: dict[str, str], expected:
 def test_a_window_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(Refused, match="consumer-window-size"):
         credit({"consumer-window-size": "-2"}, 100, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        *((value, "invalid") for value in ("5,", "a,0", "5,0,1", "1,2,true,4")),
+        ("5,0,false", "unsupported"),
+    ],
+)
+def test_a_credit_of_two_numbers_that_is_none_is_refused(value: str, code: str) -> None:
+    with pytest.raises(Refused, match="header credit is ") as refused:
+        credit({"credit": value}, 100, 5_000)
+    assert refused.value.code == code

@@ -58,6 +58,7 @@ MEANINGS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "ttl-s": (Q, {"ttl-s": "1.5"}, {"ttl_ms": 1_500}),
     "expiration": (Q, {"expiration": "1500"}, {"ttl_ms": 1_500}),
     "x-message-ttl": (Q, {"x-message-ttl": "1500"}, {"ttl_ms": 1_500}),
+    "ttl": (Q, {"ttl": "1500"}, {"ttl_ms": 1_500}),
     "ttl-s before its aliases": (Q, {"ttl-s": "1", "expiration": "7"}, {"ttl_ms": 1_000}),
     "delay-s": (Q, {"delay-s": "1.5"}, {"delay_ms": 1_500}),
     "AMQ_SCHEDULED_DELAY": (Q, {"AMQ_SCHEDULED_DELAY": "1500"}, {"delay_ms": 1_500}),
@@ -70,6 +71,7 @@ MEANINGS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "message-deduplication-id": (Q, {"message-deduplication-id": "o-1"}, {"dedup_id": "o-1"}),
     "group": (Q, {"group": "g"}, {"group": "g"}),
     "JMSXGroupID": (Q, {"JMSXGroupID": "g"}, {"group": "g"}),
+    "message_group": (Q, {"message_group": "g"}, {"group": "g"}),
     "resent": (Q, {"resent": "true"}, {"resent": True}),
     "resent of another application": (Q, {"resent": "yesterday"}, {"options": None}),
 }

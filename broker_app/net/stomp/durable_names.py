@@ -4,8 +4,9 @@
 |---|---|---|
 | MOM | `durable-name`, `share` | as given |
 | RabbitMQ | `durable:true`, `auto-delete:false`, `id` | `<id>@<topic>`: an id there belongs to one topic |
+| RabbitMQ | `x-queue-name`, of topics | as given; it is shared, and durable with the headers above |
 | ActiveMQ | `activemq.subscriptionName`, CONNECT's `client-id` | `<client-id>.<name>`, or the name alone |
-| Artemis | `durable-subscription-name`, CONNECT's `client-id` | the same |
+| Artemis | `durable-subscription-name`, `durable-subscriber-name`, CONNECT's `client-id` | the same |
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from broker_app.net.stomp.header_names import SUBSCRIBE, aliases
 #: true or false; the second is RabbitMQ's former name of the first
 _DURABLE = ("durable", "persistent")
 _OF_CLIENT = tuple(name for name in aliases(SUBSCRIBE, "durable-name") if name not in _DURABLE)
+#: RabbitMQ's, of the queue behind a subscription to a topic
+_QUEUE_NAME = "x-queue-name"
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 
 
@@ -49,12 +52,22 @@ def of_subscribe(headers: Mapping[str, str], destination: Destination, client_id
     of_client = _of_client(headers, client_id)
     if of_client:
         return Naming(of_client, True)
-    if destination.kind == TOPIC and _is_durable(headers):
-        id = headers.get("id", "")
-        if not id:
-            raise Refused("invalid", "durable:true needs an id header, which names the subscription")
-        return Naming(_of_topic(id, destination.name), True, True)  # consumers of one id divide its messages
+    if destination.kind == TOPIC:
+        return _of_rabbitmq(headers, destination)
     return Naming()
+
+
+def _of_rabbitmq(headers: Mapping[str, str], destination: Destination) -> Naming:
+    """Return the name of the queue that RabbitMQ would make for a topic, which its consumers share."""
+    durable, queue = _is_durable(headers), headers.get(_QUEUE_NAME, "")
+    if queue:
+        return Naming(queue, durable, True)
+    if not durable:
+        return Naming()
+    id = headers.get("id", "")
+    if not id:
+        raise Refused("invalid", "durable:true needs an id header, which names the subscription")
+    return Naming(_of_topic(id, destination.name), True, True)
 
 
 def to_forget(headers: Mapping[str, str], id: str | None, client_id: str) -> str | None:
@@ -67,6 +80,8 @@ def to_forget(headers: Mapping[str, str], id: str | None, client_id: str) -> str
         return headers.get("durable-name", "")
     if not _is_durable(headers):
         return None
+    if headers.get(_QUEUE_NAME):
+        return headers[_QUEUE_NAME]
     topic = headers.get("destination", "").removeprefix(f"/{TOPIC}/")
     return _of_topic(id, topic) if id and topic else ""
 

@@ -38,7 +38,7 @@ _MEANINGFUL = frozenset(
 _PRIORITY_NAMES = ("consumer-priority", *header_names.aliases(SUBSCRIBE, "consumer-priority"))
 #: the largest priority of a consumer, and the least below zero: as much as RabbitMQ's clients send
 _MAX_CONSUMER_PRIORITY = (1 << 31) - 1
-#: Artemis counts bytes; this is the assumed size of a message
+#: Artemis counts bytes, Apollo both; this is the assumed size of a message
 _WINDOW_NAME, _WINDOW_MESSAGE = "consumer-window-size", 1_024
 _CREDIT_NAMES = ("credit", *(n for n in header_names.aliases(SUBSCRIBE, "credit") if n != _WINDOW_NAME))
 #: credit for RabbitMQ's prefetch-count:0, which requests no limit
@@ -108,11 +108,15 @@ def _number(headers: Mapping[str, str], name: str, least: int, most: int, defaul
     value = headers.get(name)
     if value is None:
         return default
-    if not (value.isascii() and value.isdigit()) or len(value) > 19 or not least <= int(value) <= most:
+    if not _is_number(value, most) or int(value) < least:
         raise Refused(
             "invalid", f"header {name} is {value[:40]!r}; it must be a number from {least} to {most}"
         )
     return int(value)
+
+
+def _is_number(value: str, most: int) -> bool:
+    return value.isascii() and value.isdigit() and len(value) <= 19 and int(value) <= most
 
 
 def requeue(headers: Mapping[str, str]) -> bool:
@@ -134,6 +138,8 @@ def ack_mode(headers: Mapping[str, str]) -> str:
 
 def credit(headers: Mapping[str, str], default: int, most: int) -> int:
     """Return the credit that a SUBSCRIBE requests. Raises Refused if it is out of range."""
+    if "," in headers.get("credit", ""):
+        return _credit_of_apollo(headers["credit"], most)
     for name in _CREDIT_NAMES:
         if name in headers:
             requested = _number(headers, name, 0 if name == "prefetch-count" else 1, most, default)
@@ -145,6 +151,21 @@ def credit(headers: Mapping[str, str], default: int, most: int) -> int:
         size = _number(headers, _WINDOW_NAME, 0, 1 << 53, 0)
         return min(max(1, size // _WINDOW_MESSAGE), most)
     return default
+
+
+def _credit_of_apollo(value: str, most: int) -> int:
+    """Return the credit of `<messages>,<bytes>`: Apollo delivers until both are used up. A third word `false`
+    asks for no credit back."""
+    messages, size, *rest = value.split(",")
+    if not all(_is_number(one, 1 << 53) for one in (messages, size)) or rest not in ([], ["true"], ["false"]):
+        raise Refused(
+            "invalid", f"header credit is {value[:40]!r}; it must be <messages> or <messages>,<bytes>"
+        )
+    if rest == ["false"]:
+        raise Refused(
+            "unsupported", f"header credit is {value[:40]}: each ACK gives back what its message took"
+        )
+    return min(max(1, int(messages), int(size) // _WINDOW_MESSAGE), most)
 
 
 def snapshot(headers: Mapping[str, str], destination: Destination) -> bool:

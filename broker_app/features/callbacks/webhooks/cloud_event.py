@@ -36,7 +36,7 @@ MAX_HEADER: Final = 4_096
 #: headers of a message that have a place of their own in a request, or none
 _FIELDS: Final = frozenset((
     "content-type", "content-length", "type", "persistent", "priority", "expires", "ttl-s", "expiration",
-    "x-message-ttl", "destination", "receipt", "transaction", "traceparent", "tracestate",
+    "x-message-ttl", "ttl", "destination", "receipt", "transaction", "traceparent", "tracestate",
 ))  # fmt: skip
 _TRACE: Final = ("traceparent", "tracestate")
 _NAMED: Final = ("correlation-id", "reply-to")

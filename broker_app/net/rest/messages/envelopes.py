@@ -45,8 +45,9 @@ _REFUSED = tuple(
 )
 #: application headers of these names would be taken for something else
 _RESERVED = frozenset((
-    "content-length", "content-type", "correlation-id", "destination", "expiration", "expires", "persistent",
-    "priority", "receipt", "reply-to", "transaction", "ttl-s", "type", "x-message-ttl",
+    "content-length", "content-type", "correlation-id", "destination", "expires", "persistent", "priority",
+    "receipt", "reply-to", "transaction", "ttl-s", "type",
+    *header_names.aliases(header_names.SEND, "ttl-s"),
     *header_names.OF_MESSAGE,
     *scheduling_headers.NAMES,
     *_REFUSED,

@@ -18,12 +18,14 @@ from broker_app.base.in_thread import LARGE_BYTES
 from broker_app.core.message import Message
 from broker_app.net.http.large_body import LargeBody, Piece, as_text, in_base64, in_one_line, parts
 from broker_app.net.http.replies import Header, encode
+from broker_app.net.stomp import header_names
 from mom_client.stomp.encode import unescape
 
 #: STOMP headers that have a field of their own, or none
 _FIELDS = frozenset((
     "content-type", "content-length", "type", "correlation-id", "reply-to", "persistent", "priority",
-    "expires", "ttl-s", "expiration", "x-message-ttl", "destination", "traceparent", "tracestate",
+    "expires", "ttl-s", "destination", "traceparent", "tracestate",
+    *header_names.aliases(header_names.SEND, "ttl-s"),
 ))  # fmt: skip
 #: headers that a raw reply has as `Mom-` headers
 _IN_RAW = ("type", "correlation-id", "reply-to", "priority", "persistent")
