@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from mom_client import blocking
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.browser.test_connection import forget_failed_connections
-from tests.enhanced_cluster.members import Members, running
+from tests.enhanced_cluster.members import Members
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.polling import poll
 from tests.support.redis import redis_server

@@ -24,6 +24,7 @@ from broker_app.features.cluster.report import DiscoveryReport
 from tests.cli.conftest import CommandLine, Result
 from tests.cluster.test_pages import Others, row
 from tests.rest.conftest import Rest
+from tests.rest.test_cluster_destinations import Cluster
 from tests.rest.test_cluster_record import a_record
 from tests.rest.test_journal import administered
 from tests.support.clusters import a_link, a_report, an_enhanced_cluster, an_interest
@@ -114,6 +115,23 @@ async def test_browse_shows_the_broker_of_each_message(served: Served) -> None:
     found = await served.command("browse", "orders")
     assert (found.code, "not shown" in found.err) == (OK, False)
     assert [(line[0], line[-1]) for line in found.rows] == [("broker", "body"), ("b2", "two"), ("b1", "one")]
+
+
+async def test_destinations_are_shown_at_each_broker_and_brokers_that_are_missing_are_named(
+    served: Served,
+) -> None:
+    Cluster(served.rest, served.rest)  # the other broker answers the same
+    await served.rest.publish("orders", "1", "2")
+    await served.rest.publish("bills", "3")
+    found = await served.mom("destinations", "orders")
+    assert found.code == OK
+    assert [row[:5] for row in found.rows] == [
+        ["address", "broker", "depth", "unsettled", "consumers"],
+        *(["/queue/orders", broker, "2", "0", "0"] for broker in ("b1", "b2")),
+    ]
+    assert "not shown: the destinations of b3, which cannot be asked now" in found.err
+    every = (await served.mom("destinations", "--filter", "bills", "-o", "json")).json()
+    assert [(row["address"], row["scope"]) for row in every] == [("/queue/bills", "broker")] * 2
 
 
 async def test_the_change_record_is_listed_backed_up_restored_and_compacted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import mom_client
@@ -59,6 +60,8 @@ async def test_all_are_shown_by_each_broker_in_pages_and_one_that_is_away_is_nam
         found = await page(node)
         assert rows(found) == everything
         assert (found["next"], found["approx_total"], found["not_shown"]) == (None, 5, [])
+    destinations = partial(shown, b3, "destinations?destination=orders", "broker", "depth")
+    assert await destinations() == [("b1", 2), ("b2", 2), ("b3", 1)]
     assert rows(await page(b1, order="newest")) == everything[::-1]
     assert rows(await page(b1, fields="broker,body", q="3")) == [("b3", "3")]
     own = await page(b3, scope="broker")
@@ -85,6 +88,7 @@ async def test_all_are_shown_by_each_broker_in_pages_and_one_that_is_away_is_nam
     found = await page(b1)
     assert (rows(found), found["not_shown"]) == ([("b1", "1"), ("b1", "4"), ("b3", "3")], ["b2"])
     assert (await browsed(b1))[1].headers["not-shown"] == "b2"
+    await becomes(destinations, [("b1", 2), ("b3", 1)])
 
 
 async def test_a_queue_that_only_another_broker_has_is_shown_and_one_that_none_has_is_not_found(

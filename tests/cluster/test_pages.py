@@ -11,6 +11,11 @@ import pytest
 from broker_app.base.refused import Refused
 from broker_app.features.cluster import pages
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.destination_pages import (
+    BrokerDestination,
+    DestinationsPage,
+    DestinationsQuestion,
+)
 from broker_app.features.cluster.links.link import Link
 from broker_app.features.cluster.pages import BrowsedMessage, BrowsedPage, PageQuestion
 from broker_app.net.rest.messages import merged_pages
@@ -135,6 +140,44 @@ async def test_a_page_that_no_broker_sends_ends_the_link(
     with pytest.raises(Refused):
         await first.pages.ask("b2", QUESTION)
     assert ends == ["protocol-error"]
+
+
+def use(address: str, **facts: Any) -> BrokerDestination:
+    limits = {"max_messages": 5, "max_bytes": 0, "max_producers": 0, "scope": "broker"}
+    return BrokerDestination(
+        **{"address": address, "depth": 3, "unsettled": 1, "consumers": 2, **limits, **facts}
+    )
+
+
+async def test_destinations_cross_as_they_are_or_are_refused(linked: tuple[Cluster, Cluster]) -> None:
+    first, second = linked
+    question = DestinationsQuestion(limit=500, after="x", q="a b", address="/queue/a")
+    with pytest.raises(Refused, match="does not show its destinations"):
+        await first.pages.ask_destinations("b2", question)
+    asked: list[DestinationsQuestion] = []
+    many = DestinationsPage(rows=[use(f"/queue/{one:0>1000}") for one in range(500)], more=True, total=900)
+
+    async def answer(question: DestinationsQuestion) -> DestinationsPage:
+        asked.append(question)
+        return many
+
+    second.pages.list_destinations = answer
+    assert await first.pages.ask_destinations("b2", question) == many
+    assert asked == [question]
+
+
+@pytest.mark.parametrize("wrong", [{"depth": -1}, {"address": ""}, {"scope": "x" * 50}])
+async def test_destinations_that_no_broker_sends_end_the_link(
+    linked: tuple[Cluster, Cluster], wrong: dict[str, Any]
+) -> None:
+    first, second = linked
+
+    async def answer(_: DestinationsQuestion) -> DestinationsPage:
+        return DestinationsPage(rows=[use(**{"address": "/queue/a"} | wrong)], more=False, total=1)
+
+    second.pages.list_destinations = answer
+    with pytest.raises(Refused, match="b2 is not linked"):
+        await first.pages.ask_destinations("b2", DestinationsQuestion(limit=1))
 
 
 class Others:

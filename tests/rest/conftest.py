@@ -24,6 +24,7 @@ from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.cluster.configuration.central_reload import BrokerReload
+from broker_app.features.cluster.pages import RemotePages
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, RemovalReport, TakeoverReport
 from broker_app.features.notifications import Mailer, Notification, Target, TargetTests
@@ -179,6 +180,8 @@ class Rest:
         #: removals that were ordered: member, whether by force
         self.removals: list[tuple[str, bool]] = []
         self.record: ReplicatedRecord | None = None
+        #: those of the other brokers
+        self.pages: RemotePages | None = None
         #: what each broker does when the central file is read again
         self.reloads: list[BrokerReload] = []
         self.now = 1_750_000_000.0
@@ -274,6 +277,7 @@ class Rest:
         )
         features.cluster.report = lambda *, interest=True: self.cluster  # type: ignore[method-assign]
         features.cluster.record = lambda: self.record  # type: ignore[method-assign]
+        features.cluster.pages = lambda: self.pages  # type: ignore[method-assign]
         features.cluster.take_over = self.take_over  # type: ignore[method-assign]
         features.cluster.remove = self.remove_member  # type: ignore[method-assign]
         features.cluster.reload = self.reload  # type: ignore[method-assign]

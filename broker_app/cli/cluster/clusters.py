@@ -53,6 +53,10 @@ _TAKEOVER_S = 70.0
 _RELOAD_S = 40.0
 _RELOADED = ("broker", "property", "result", "running", "file", "error")
 _CONSUMERS = ("address", "broker", "consumers", "credit", "selector")
+_DESTINATIONS = (
+    "address", "broker", "depth", "unsettled", "consumers", "max_messages", "max_bytes", "max_producers",
+    "scope",
+)  # fmt: skip
 
 
 @app.command()
@@ -128,6 +132,34 @@ def consumers(
     if not found:
         of = f" of {destination}" if destination else ""
         given.output.say(f"no broker of the cluster has consumers{of}, as far as they can be reached")
+
+
+@app.command()
+def destinations(
+    ctx: typer.Context,
+    destination: Annotated[
+        str | None, typer.Argument(help="a queue, or /topic/NAME: only this one, at each broker")
+    ] = None,
+    q: Annotated[str | None, typer.Option("--filter", help="words of the address, or a pattern")] = None,
+) -> None:
+    """List the queues and topics of all brokers: what each has of them, its consumers, and its limits.
+
+    A message is counted at the broker that stores it, a consumer where it is connected. A limit of 0 is none;
+    with the scope cluster all brokers share it.
+    """
+    given = invocation.of(ctx)
+    missing: dict[str, None] = {}
+
+    def note(page: Facts) -> None:
+        missing.update(dict.fromkeys(page["not_shown"]))
+
+    found = given.rest().pages("/cluster/destinations", destination=destination, q=q, on_page=note)
+    given.output.rows(_DESTINATIONS, list(found))
+    if missing:
+        given.output.say(
+            f"not shown: the destinations of {', '.join(missing)}, which cannot be asked now or have not "
+            "answered in time; `mom cluster status` says why"
+        )
 
 
 @app.command()

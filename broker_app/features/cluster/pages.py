@@ -1,7 +1,8 @@
-"""Messages that wait at the brokers of a cluster, a page at a time: asked of another broker, and answered.
+"""Messages and destinations at the brokers of a cluster, a page at a time: asked of another broker, and
+answered.
 
-A question concerns one queue. Each broker answers for what it owns; the rights of who asks are checked by the
-broker of that client.
+A question concerns the messages that wait in one queue, or the destinations. Each broker answers for what it
+owns; the rights of who asks are checked by the broker of that client.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -20,6 +21,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.core.destination import QUEUE, is_reserved, parse
 from broker_app.core.message import Envelope, Message
+from broker_app.features.cluster.destination_pages import DestinationsPage, DestinationsQuestion
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.link import Link
 from broker_app.features.cluster.links.members import Members
@@ -40,7 +42,7 @@ State = Literal["ready", "unsettled", "delayed"]
 Cursor = tuple[_Count, _Count]
 
 
-class PageQuestion(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+class PageQuestion(msgspec.Struct, array_like=True, frozen=True, kw_only=True, tag=True):
     """Asks for messages of the queue `address` behind the cursor `after`, which is one of the journal with
     the `tag`. `where` is a filter in JSON, empty for all messages. Of each body come `body_bytes` at most."""
 
@@ -94,22 +96,34 @@ class BrowsedPage(msgspec.Struct, array_like=True, kw_only=True):
     tag: int
 
 
+_Question = PageQuestion | DestinationsQuestion
 _encode = msgspec.msgpack.encode
-_questions = msgspec.msgpack.Decoder(PageQuestion)
-_pages = msgspec.msgpack.Decoder(BrowsedPage)
+_questions: msgspec.msgpack.Decoder[_Question] = msgspec.msgpack.Decoder(_Question)
+_browsed = msgspec.msgpack.Decoder(BrowsedPage)
+_destinations = msgspec.msgpack.Decoder(DestinationsPage)
+
+
+class _Asked(NamedTuple):
+    """A question to the broker of a link: what reads the answer, and who waits for it."""
+
+    link: Link
+    read: Callable[[bytes], Any]
+    answer: asyncio.Future[Any]
 
 
 class RemotePages:
-    """Asks the brokers that are linked, and answers them by `browse`, which raises Refused; None until this
-    broker serves clients. `name` is that of this broker, `others` the names of all others."""
+    """Asks the brokers that are linked, and answers them by `browse` and `list_destinations`, which raise
+    Refused; None until this broker serves clients. `name` is that of this broker, `others` the names of all
+    others."""
 
     def __init__(self, name: str, members: Members, others: Callable[[], list[str]]) -> None:
         self.name = name
         self.others = others
         self.browse: Callable[[PageQuestion], Awaitable[BrowsedPage]] | None = None
+        self.list_destinations: Callable[[DestinationsQuestion], Awaitable[DestinationsPage]] | None = None
         self._members = members
         self._numbers = count(1)
-        self._asked: dict[int, tuple[Link, asyncio.Future[BrowsedPage]]] = {}
+        self._asked: dict[int, _Asked] = {}
         self._answering: Counter[Link] = Counter()
         self._tasks = TaskSupervisor()
 
@@ -118,13 +132,22 @@ class RemotePages:
         return [one.name for one in self._members.all() if one.link is not None and one.link.is_up]
 
     async def ask(self, broker: str, question: PageQuestion) -> BrowsedPage:
-        """The page of another broker. Raises Refused if it refuses, or does not answer in time."""
+        """The messages of another broker. Raises Refused if it refuses, or does not answer in time."""
+        page: BrowsedPage = await self._ask(broker, question, _read_browsed)
+        return page
+
+    async def ask_destinations(self, broker: str, question: DestinationsQuestion) -> DestinationsPage:
+        """The destinations of another broker. Raises Refused if it refuses, or does not answer in time."""
+        page: DestinationsPage = await self._ask(broker, question, _destinations.decode)
+        return page
+
+    async def _ask(self, broker: str, question: _Question, read: Callable[[bytes], Any]) -> Any:
         link = self._members.link_to(broker)
         if link is None or not link.is_up:
             raise _unreachable(broker)
         number = next(self._numbers)
-        answer: asyncio.Future[BrowsedPage] = asyncio.get_running_loop().create_future()
-        self._asked[number] = link, answer
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked[number] = _Asked(link, read, answer)
         try:
             link.send(f.AskPage(number, _encode(question)))
             async with asyncio.timeout(ANSWER_S):
@@ -144,14 +167,14 @@ class RemotePages:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise Refused("protocol-error", f"a page cannot be read: {error}") from None
 
-    def _question(self, link: Link, number: int, question: PageQuestion) -> None:
+    def _question(self, link: Link, number: int, question: _Question) -> None:
         if self._answering[link] >= _MOST_QUESTIONS:
             link.send(f.Page(number, b"", "busy", "it answers as many questions as it may at a time"))
             return
         self._answering[link] += 1
         self._tasks.start("a page for another broker", partial(self._answer, link, number, question))
 
-    async def _answer(self, link: Link, number: int, question: PageQuestion) -> None:
+    async def _answer(self, link: Link, number: int, question: _Question) -> None:
         answer = f.Page(number, b"", "internal", "the broker failed at it; its log has the details")
         try:
             answer = f.Page(number, _encode(await self._page(question)))
@@ -166,7 +189,11 @@ class RemotePages:
         if not link.send_call(answer):
             link.send(f.Page(number, b"", "busy", "too much waits to be sent over the link"))
 
-    async def _page(self, question: PageQuestion) -> BrowsedPage:
+    async def _page(self, question: _Question) -> BrowsedPage | DestinationsPage:
+        if isinstance(question, DestinationsQuestion):
+            if self.list_destinations is None:
+                raise Refused("unavailable", "it does not show its destinations to other brokers")
+            return await self.list_destinations(question)
         destination = parse(question.address)
         if destination.kind != QUEUE or is_reserved(destination.name):
             raise Refused("not-found", f"{question.address} is no queue that other brokers can browse")
@@ -175,27 +202,32 @@ class RemotePages:
         return await self.browse(question)
 
     def _answered(self, link: Link, frame: f.Page) -> None:
-        asked, answer = self._asked.get(frame.number, (None, None))
-        if asked is not link or answer is None or answer.done():
+        asked = self._asked.get(frame.number)
+        if asked is None or asked.link is not link or asked.answer.done():
             return  # it came too late
         if frame.code:
-            answer.set_exception(Refused(frame.code[:100], frame.detail[:1_000]))
-            return
-        page = _pages.decode(frame.body)
-        check_ids([row.id for row in page.rows])
-        for row in page.rows:
-            check_block(row.block)
-        answer.set_result(page)
+            asked.answer.set_exception(Refused(frame.code[:100], frame.detail[:1_000]))
+        else:
+            asked.answer.set_result(asked.read(frame.body))
 
     def ended(self, link: Link) -> None:
         """Wait no longer for a broker whose link has ended."""
-        for asked, answer in self._asked.values():
-            if asked is link and not answer.done():
-                answer.set_exception(_unreachable(link.broker.name if link.broker is not None else ""))
+        for asked in self._asked.values():
+            if asked.link is link and not asked.answer.done():
+                asked.answer.set_exception(_unreachable(link.broker.name if link.broker is not None else ""))
 
     async def stop(self) -> None:
         """Answer no broker any more."""
         await self._tasks.stop()
+
+
+def _read_browsed(body: bytes) -> BrowsedPage:
+    """Messages of another broker. Raises Refused for some that no broker would send."""
+    page = _browsed.decode(body)
+    check_ids([row.id for row in page.rows])
+    for row in page.rows:
+        check_block(row.block)
+    return page
 
 
 def _unreachable(broker: str) -> Refused:

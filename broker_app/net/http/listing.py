@@ -228,7 +228,7 @@ class _Paging(Generic[_Thing]):
     def page(self, rows: list[dict[str, object]]) -> Page:
         """The page with its rows."""
         more = len(self._first) > self._limit
-        return Page(rows, _cursor(self._first[self._limit - 1][0]) if more else None, self._total)
+        return Page(rows, cursor_of(self._first[self._limit - 1][0]) if more else None, self._total)
 
     def _is_behind(self, behind: _Key, place: _Key) -> bool:
         try:
@@ -255,7 +255,8 @@ def _pattern(text: str) -> Callable[[str], bool]:
     return has_all
 
 
-def _cursor(key: _Key) -> str:
+def cursor_of(key: _Key) -> str:
+    """The cursor behind the row with this sort key."""
     values = [part.value if isinstance(part, _Descending) else part for part in key]
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 

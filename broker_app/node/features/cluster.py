@@ -15,6 +15,7 @@ from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.configuration import settings as cluster_settings
 from broker_app.features.cluster.configuration.central_reload import BrokerReload, CentralReload
+from broker_app.features.cluster.pages import RemotePages
 from broker_app.features.cluster.record.destination_applier import Configuration
 from broker_app.features.cluster.record.record_copy import RecordCopy
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
@@ -24,6 +25,7 @@ from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.node.cluster import ClusterEndpoints
 from broker_app.net.rest.node.cluster_clients import ClusterClientEndpoints
+from broker_app.net.rest.node.cluster_destinations import ClusterDestinationEndpoints
 from broker_app.net.rest.node.cluster_record import ClusterRecordEndpoints
 from broker_app.net.server.listeners import Ports
 from broker_app.net.tls.certificates import Certificates
@@ -72,6 +74,9 @@ class ClusterFeature(Feature):
         self._enhanced: EnhancedMember | None = None
         #: of the change record, for mirrors
         self._copy: RecordCopy | None = None
+        self.destinations = ClusterDestinationEndpoints(
+            parts.engine.broker, parts.statistics, lambda: self.pages(), parts.rest.limits
+        )
         self._tasks = TaskSupervisor()
 
     # ------------------------------------------------------------------ what it is like
@@ -84,6 +89,10 @@ class ClusterFeature(Feature):
         """The links and the keeper; None for a broker in no cluster."""
         report = self.report(interest=False)
         return cluster_status.status(report) if report is not None else None
+
+    def pages(self) -> RemotePages | None:
+        """The pages of the other brokers; None for a broker in no cluster."""
+        return self._cluster.pages if self._cluster is not None else None
 
     def record(self) -> ReplicatedRecord | None:
         """The change record; None for a broker in no cluster."""
@@ -140,10 +149,11 @@ class ClusterFeature(Feature):
         return self._parts.sessions.failover_uris("wss" if "wss" in schemes else "ws")
 
     def endpoints(self) -> Handlers:
-        """`/cluster`, its clients and its change record."""
+        """`/cluster`, its destinations, its clients and its change record."""
         limits = self._parts.rest.limits
         return {
             **ClusterEndpoints(self.report, self.take_over, self.remove, self.reload, limits).handlers(),
+            **self.destinations.handlers(),
             **ClusterClientEndpoints(self.clients, limits).handlers(),
             **ClusterRecordEndpoints(self.record, limits).handlers(),
         }
@@ -182,6 +192,7 @@ class ClusterFeature(Feature):
         browser = parts.rest.browser
         browser.others = sessions.pages = cluster.pages
         cluster.pages.browse = browser.page
+        cluster.pages.list_destinations = self.destinations.own
         cluster.calls, sessions.channels.sites.others = sessions.channels, cluster
         state.other_addresses = partial(client_addresses, cluster)
         state.other_web = partial(client_web, cluster)

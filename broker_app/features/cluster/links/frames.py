@@ -298,15 +298,16 @@ class Record(_Frame):
 
 
 class AskPage(_Frame):
-    """Asks for messages that wait at the other broker: a `pages.PageQuestion`, encoded."""
+    """Asks for messages that wait at the other broker, or for its destinations: a `pages.PageQuestion` or a
+    `DestinationsQuestion`, encoded."""
 
     number: int
     question: bytes
 
 
 class Page(_Frame):
-    """The answer to the question of that number: a `pages.BrowsedPage`, encoded, or why there is none. A
-    large one has a `size`, and comes in pieces."""
+    """The answer to the question of that number: a `pages.BrowsedPage` or a `DestinationsPage`, encoded, or
+    why there is none. A large one has a `size`, and comes in pieces."""
 
     number: int
     body: bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from broker_app.base import states
+from broker_app.core.policy import SCOPES
 from broker_app.features.cluster.record.change_record import KINDS
 from broker_app.features.cluster.record.keeper import KeeperResult
 from broker_app.features.cluster.report import FoundBy
@@ -131,6 +132,18 @@ _ENHANCED: Json = {
     "takeovers": array_of(ref("ClusterTakeover")),
 }
 
+_DESTINATION: Json = {
+    "broker": {**TEXT, "description": "the broker that these figures are of"},
+    "address": {**TEXT, "description": "/queue/NAME or /topic/NAME"},
+    "depth": {**COUNT, "description": "messages that wait at this broker"},
+    "unsettled": {**COUNT, "description": "messages of this broker that consumers anywhere have"},
+    "consumers": {**COUNT, "description": "consumers that are connected to this broker"},
+    "max_messages": {**COUNT, "description": "0: no limit, as of the other two"},
+    "max_bytes": COUNT,
+    "max_producers": COUNT,
+    "scope": {"enum": list(SCOPES), "description": "of which the limits are: the broker, or all together"},
+}
+
 _BACKUP: Json = {
     "required": True,
     "content": {
@@ -235,6 +248,17 @@ SCHEMAS: Json = {
     ),
     "KeeperChanged": object_of({"result": {"enum": [KeeperResult.OK.value]}, "keeper": TEXT}),
     "ClusterLinkPage": object_of({"items": array_of(object_of(_LINK, required=())), **PAGING}),
+    "ClusterDestinationPage": object_of(
+        {
+            "items": array_of(object_of(_DESTINATION)),
+            **PAGING,
+            "not_shown": {
+                **array_of(TEXT),
+                "description": "the other brokers whose destinations are missing: they could not be asked, "
+                "or did not answer in time",
+            },
+        }
+    ),
     "ClusterConsumerPage": object_of(
         {
             "items": array_of(
@@ -344,6 +368,20 @@ PATHS: Json = {
         "post": operation(
             "compact_record", "Rewrite the file of the change record with the newest entries only",
             {"200": json_reply("what it has now", ref("RecordCompacted"))}, 404, 503,
+        ),
+    },
+    "/cluster/destinations": {
+        "get": operation(
+            "list_cluster_destinations",
+            "Queues and topics with what each broker has of them: messages, consumers, limits. By address; "
+            "all rows of a destination are on one page",
+            {"200": json_reply("a page of destinations", ref("ClusterDestinationPage"))}, 404,
+            parameters=[
+                parameter("limit", whole(1, 500, 100), "destinations of a page"),
+                AFTER,
+                parameter("q", TEXT, "words of the address, or a pattern"),
+                parameter("destination", TEXT, "only this one: the name of a queue, or an address"),
+            ],
         ),
     },
     "/cluster/consumers": {
