@@ -178,6 +178,17 @@ def test_members_of_an_enhanced_cluster_are_shown_with_their_takeovers(
     assert "Members that take over" not in page_of(inside)
 
 
+def test_a_broker_without_others_is_alone_in_its_cluster(inside: Client, node: AnsweringNode) -> None:
+    alone = "<b>b1</b> is alone in its cluster: there is no other broker to link to."
+    node.report = a_report()
+    assert alone in page_of(inside)
+    replaced = a_link("b3", state="connecting")
+    node.report = a_report(replaced, enhanced=an_enhanced_cluster())
+    assert alone in page_of(inside)
+    node.report = a_report(replaced)
+    assert "<b>b1</b> is linked to 0 of 1 other brokers." in page_of(inside)
+
+
 def test_each_takeover_says_what_was_lost_by_it_and_what_was_not_taken(
     inside: Client, node: AnsweringNode
 ) -> None:
