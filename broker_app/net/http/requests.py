@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from functools import cache
 from io import BytesIO
 from typing import Any, Protocol, TypeVar, get_args
 from urllib.parse import parse_qsl, unquote
@@ -386,7 +387,7 @@ def _numbers(found: Any, kind: type[msgspec.Struct], pointer: str) -> Any:
     """`found` with numbers in its fields of numbers, also in objects of its lists: no body is touched."""
     if not isinstance(found, dict):
         return found
-    kinds = {field.encode_name: _parts(field.type) for field in msgspec.structs.fields(kind)}
+    kinds = _kinds(kind)
     texts = {name: value for name, value in found.items() if _NUMBERS & kinds.get(name, frozenset())}
     numbers, wrong = units.in_numbers(texts)
     for name, sentence in wrong.items():
@@ -398,6 +399,12 @@ def _numbers(found: Any, kind: type[msgspec.Struct], pointer: str) -> Any:
                     _numbers(item, part, f"{pointer}/{name}/{place}") for place, item in enumerate(value)
                 ]
     return {**found, **numbers}
+
+
+@cache
+def _kinds(kind: type[msgspec.Struct]) -> dict[str, frozenset[Any]]:
+    """The types of each field; to find them takes half a millisecond."""
+    return {field.encode_name: _parts(field.type) for field in msgspec.structs.fields(kind)}
 
 
 def _parts(annotation: Any) -> frozenset[Any]:
