@@ -1,6 +1,7 @@
 """Template tags for scripts and styles: `{% vite_asset "src/main.ts" %}` and, before it, `{% words %}`."""
 
 import json
+import re
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.contrib.staticfiles import finders
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
@@ -20,6 +21,8 @@ from broker_app.web.console.base.labels import name_of, place_of
 from broker_app.web.console_files import BUILT, MANIFEST
 
 register = template.Library()
+#: where names of destinations may be broken
+_PARTS = re.compile(r"(?<=[./:_-])")
 
 
 @register.simple_tag
@@ -53,6 +56,13 @@ def icon(name: str) -> SafeString:
     return format_html(
         '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("console/icons.svg"), name
     )
+
+
+@register.filter
+def breakable(name: str) -> SafeString:
+    """The name of a destination, breakable after dots and slashes so that it fits a phone, as in
+    `frontend/src/view/name.ts`."""
+    return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in _PARTS.split(name)))
 
 
 @register.filter

@@ -17,8 +17,11 @@ THEMES: tuple[Theme, Theme] = ("light", "dark")
 #: what a change of colours can break
 CONTRAST = "color-contrast"
 COLOURS = [CONTRAST, "link-in-text-block"]
+#: of WCAG 2.2 AA and 2.1 A, but not among those that axe looks at by itself
+FURTHER = ["target-size", "label-content-name-mismatch"]
 #: what another width can break, but for colours: the names of what only it shows, and what scrolls in it
 WIDTHS = [
+    *FURTHER,
     "aria-hidden-focus",
     "button-name",
     "input-button-name",
@@ -93,6 +96,7 @@ _CHECK_NEW_LOOKS = f"""async ([frame, checked, context]) => {{
   const found = ({_MARK_LOOKS})([frame, checked]);
   const select = (selector) => axe.configure({{rules: [{{id: "{CONTRAST}", selector}}]}});
   const rules = {{"{CONTRAST}": {{enabled: found.length > 0}}}};
+  for (const rule of {FURTHER}) rules[rule] = {{enabled: true}};
   select("[data-look], [data-looks-within] *");
   try {{
     const {{ violations }} = await axe.run(context, {{resultTypes: ["violations"], rules}});
@@ -136,7 +140,7 @@ def assert_no_violations(
 ) -> None:
     """None of axe's rules is broken, or none of those that are named, in what a selector or a context has."""
     options: dict[str, object] = {"resultTypes": ["violations"]}
-    options["rules"] = {rule: {"enabled": False} for rule in without}
+    options["rules"] = {rule: {"enabled": rule not in without} for rule in (*FURTHER, *without)}
     if rules:
         options["runOnly"] = list(rules)
     load_axe(page)
@@ -197,6 +201,86 @@ def assert_nothing_moved(page: Page) -> None:
     total = sum(shift["value"] for shift in shifts)
     report = "\n".join(f"{shift['value']:.3f} {shift['moved']}" for shift in shifts)
     assert total <= MOST_SHIFT, f"{page.url} moved by {total:.3f}:\n{report}"
+
+
+def assert_cells_have_their_heads(page: Page) -> None:
+    """On a phone the label of a cell replaces the head of its column: it is that, or a word of it."""
+    wrong = page.evaluate(
+        """() => [...document.querySelectorAll("table:has(thead) > tbody > tr")].flatMap((row) => {
+          const heads = [...row.closest("table").querySelectorAll("thead tr:last-child > *")];
+          if (row.cells.length !== heads.length) return [];
+          const text = (head) => head.textContent.replace(/\\s+/g, " ").trim().toLowerCase();
+          return [...row.cells].flatMap((cell, at) => {
+            const label = cell.dataset.label?.toLowerCase();
+            return label && !text(heads[at]).includes(label) ? [`${label} below ${text(heads[at])}`] : [];
+          });
+        })"""
+    )
+    assert wrong == [], f"{page.url}: {sorted(set(wrong))}"
+
+
+#: words that are broken within, but for those of messages and code; cells that are narrower than 8
+#: characters and therefore of several lines; times and buttons of several lines; choices of a toolbar that
+#: are wider than their words need
+_BROKEN = """() => {
+  const shown = (element) => element.checkVisibility({visibilityProperty: true, opacityProperty: true});
+  const textsIn = (root) => {
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), texts = [];
+    for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+      if (text.data.trim() && shown(text.parentElement)) texts.push(text);
+    }
+    return texts;
+  };
+  const rects = (text, begin = 0, end = text.length) => {
+    const range = document.createRange();
+    range.setStart(text, begin);
+    range.setEnd(text, end);
+    return [...range.getClientRects()].filter(({ width }) => width > 1);
+  };
+  const lines = (boxes) => {
+    let number = 0, below = -Infinity;
+    for (const { top, bottom } of boxes.toSorted((one, other) => one.top - other.top)) {
+      if (top >= below - 3) number += 1;
+      below = Math.max(below, bottom);
+    }
+    return number;
+  };
+  const linesOf = (element) => lines(textsIn(element).flatMap((text) => rects(text)));
+  const found = [];
+  const main = document.querySelector("main");
+  if (!main) return found;
+  const word = /\\p{L}{3,14}/gu;
+  for (const text of textsIn(main)) {
+    if (text.parentElement.closest("pre, code, .body, textarea, svg, .visually-hidden, .cm-editor")) continue;
+    if (lines(rects(text)) < 2) continue;
+    for (const { 0: letters, index } of text.data.matchAll(word)) {
+      if (lines(rects(text, index, index + letters.length)) > 1) found.push(`the word ${letters} is broken`);
+    }
+  }
+  for (const cell of main.querySelectorAll("td, tbody th")) {
+    if (!shown(cell) || !cell.textContent.trim()) continue;
+    const style = getComputedStyle(cell);
+    const room = cell.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    if (room < 4 * parseFloat(style.fontSize) && linesOf(cell) > 1) {
+      found.push(`${Math.round(room)} px for: ${cell.textContent.trim()}`);
+    }
+  }
+  for (const one of main.querySelectorAll("table time, table :is(button, a.button)")) {
+    if (shown(one) && linesOf(one) > 1) found.push(`several lines: ${one.textContent.trim()}`);
+  }
+  for (const choice of main.querySelectorAll(":is(.tools, .toolbar) select")) {
+    if (!shown(choice) || choice.offsetWidth <= 320) continue;
+    found.push(`${choice.name} is ${choice.offsetWidth} px wide`);
+  }
+  return found;
+}"""
+
+
+def assert_whole(page: Page) -> None:
+    """No word is broken, no column is narrower than its words, and what is short takes one line."""
+    broken = page.evaluate(_BROKEN)
+    width = page.viewport_size["width"] if page.viewport_size else 0
+    assert broken == [], f"{page.url} at {width}:\n" + "\n".join(sorted(set(broken)))
 
 
 def assert_fits(page: Page) -> None:

@@ -139,11 +139,11 @@ def test_replication_offsets_are_reassigned_and_deleted(
         "row", name="west"
     )
     expect(mark).to_contain_text("mom~")
-    mark.get_by_role("button", name="Reassign the offset").click()
+    mark.get_by_role("button", name="Reassign offset").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("New user").fill("john")
     dialog.get_by_role("button", name="Reassign offset").click()
     expect(mark).to_contain_text("john")
-    mark.get_by_role("button", name="Delete the offset").click()
+    mark.get_by_role("button", name="Delete offset").click()
     dialog.get_by_role("button", name="Delete offset").click()
     expect(mark).to_have_count(0)

@@ -1,5 +1,5 @@
 """Every page and every tab, filled with data: no axe violation in any theme or width, nothing that the
-browser complains of, no scrolling sideways, nothing that moves while it loads.
+browser complains of, no scrolling sideways, no broken words, nothing that moves while it loads.
 
 A third of the pages is walked through, others with each commit; all of them with SOAK=1, as after a change of
 what pages have in common. Contrast takes axe longest, so each page shows one theme, and they take turns by
@@ -29,6 +29,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState, Vie
 
 from broker_app.web.console.queues.destination import QueuePage, TopicPage
 from broker_app.web.console.urls import urlpatterns
+from mom_client import blocking
 from tests.browser.conftest import WAIT_MS
 from tests.browser.looks import (
     AXE,
@@ -41,10 +42,12 @@ from tests.browser.looks import (
     WIDTHS,
     Contrasts,
     Theme,
+    assert_cells_have_their_heads,
     assert_fits,
     assert_new_colours,
     assert_no_violations,
     assert_nothing_moved,
+    assert_whole,
     mark_visible,
 )
 from tests.support.broker_process import BrokerProcess
@@ -59,6 +62,7 @@ QUERIES: dict[str, list[str]] = {
     "queues": ["", "?filter=nothing-like-this"],
     "queue": [
         *(f"?name={LONG}&tab={tab}" for tab in QueuePage.tabs),
+        "?name=bills&tab=consumers",
         f"?name={LONG}&tab=messages&message={{message}}",
         f"?name={LONG}&tab=messages&tail=on",
     ],
@@ -206,8 +210,21 @@ def resources(broker: BrokerProcess) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
+def program(broker: BrokerProcess, resources: dict[str, str]) -> Iterator[None]:
+    """A client with a long name that subscribes to the queue, of which it takes nothing, and to the topic."""
+    address = f"stomp://{broker.host}:{broker.stomp_port}"
+    named = {"client-id": "order-worker-of-the-north-west-1"}
+    with (
+        blocking.Client(address, login=broker.user, passcode=broker.password, headers=named) as client,
+        client.subscribe(f"/queue/{LONG}", selector="tenant = 'nobody at all'"),
+        client.subscribe(f"/topic/{TOPIC}"),
+    ):
+        yield
+
+
+@pytest.fixture(scope="module")
 def window(
-    chromium: Browser, broker: BrokerProcess, session: StorageState, resources: dict[str, str]
+    chromium: Browser, broker: BrokerProcess, session: StorageState, resources: dict[str, str], program: None
 ) -> Iterator[tuple[Page, list[str]]]:
     """One page that walks through all, and what the browser complained of."""
     complaints: list[str] = []
@@ -269,7 +286,9 @@ def test_it_is_accessible_and_fits(
             else:
                 assert_no_violations(page, *WIDTHS, within="" if whole else OUTSIDE_THE_FRAME)
             assert_fits(page)
+            assert_whole(page)
             take_picture(page, place, theme if at == DESKTOP else f"phone.{theme}")
+    assert_cells_have_their_heads(page)
     assert complaints == [] or (missing and all("404" in complaint for complaint in complaints))
 
 
@@ -280,6 +299,7 @@ def check_every_look(page: Page, place: str, theme: Theme, whole: bool) -> None:
     page.set_viewport_size(DESKTOP)
     assert_no_violations(page, within=within)
     assert_fits(page)
+    assert_whole(page)
     take_picture(page, place, theme)
     page.emulate_media(color_scheme=other)
     assert_no_violations(page, *COLOURS)
@@ -289,6 +309,7 @@ def check_every_look(page: Page, place: str, theme: Theme, whole: bool) -> None:
     page.set_viewport_size(PHONE)
     assert_no_violations(page, *WIDTHS, within=within)
     assert_fits(page)
+    assert_whole(page)
     take_picture(page, place, f"phone.{other}")
     assert_new_colours(page)
     page.emulate_media(color_scheme=theme)

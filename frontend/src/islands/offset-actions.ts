@@ -17,8 +17,8 @@ export class OffsetActions extends Island {
   protected override render() {
     const what = gettext("{source} of {sender}", { source: this.source, sender: this.sender });
     return html`<div class="tools">
-      <button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} aria-label=${gettext("Reassign the offset of {what}", { what })} @click=${() => this.#handOver()}>${gettext("Reassign offset…")}</button>
-      <button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} aria-label=${gettext("Delete the offset of {what}", { what })} @click=${() => this.#forget()}>${gettext("Delete offset…")}</button>
+      <button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} aria-label=${gettext("Reassign offset: {what}", { what })} @click=${() => this.#handOver()}>${gettext("Reassign offset…")}</button>
+      <button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} aria-label=${gettext("Delete offset: {what}", { what })} @click=${() => this.#forget()}>${gettext("Delete offset…")}</button>
     </div>`;
   }
 
