@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -86,8 +87,12 @@ def test_figures_come_first_and_a_banner_takes_one_line_on_a_phone(page: Page) -
     expect(banner).to_contain_text(BRIDGE)
     top = "(it) => it.getBoundingClientRect().top"
     attention = page.locator("mom-attention-list").evaluate(top)
-    assert page.locator("mom-node-figures").evaluate(top) < attention
+    figures = page.locator("mom-node-figures")
+    assert figures.evaluate(top) < attention
+    last_steps = figures.locator("a", has_text="backlog").locator(".spark")
+    expect(last_steps.locator("path")).to_have_attribute("d", re.compile("^M"))
     page.set_viewport_size(PHONE)
+    expect(last_steps).to_be_hidden()
     assert banner.evaluate("(it) => it.offsetHeight") <= 40
     parts = banner.locator(".icon, .caption, a:visible").evaluate_all(
         "(parts) => parts.map((it) => it.getBoundingClientRect()).map(({top, bottom}) => (top + bottom) / 2)"

@@ -6,11 +6,14 @@ import { gettext } from "../gettext.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 import { iconView } from "../view/icon.ts";
+import { STEPS, sparkline } from "../view/sparkline.ts";
 
 /** Older messages are marked: the threshold of the built-in alert rule `oldest`. */
 const LONG_S = 300;
 
 interface Figure {
+  /** Its column in the history of the node. */
+  key: string;
   label: string;
   href: string;
   value: (node: Figures) => string;
@@ -19,27 +22,30 @@ interface Figure {
 }
 
 const FIGURES: Figure[] = [
-  { label: gettext("published/s"), href: queuesPage({ sort: "-in_rate" }), value: (node) => rate(node.in_rate) },
-  { label: gettext("delivered/s"), href: queuesPage({ sort: "-out_rate" }), value: (node) => rate(node.out_rate) },
-  { label: gettext("backlog"), href: queuesPage({ sort: "-depth" }), value: (node) => count(node.backlog) },
-  { label: gettext("unsettled"), href: queuesPage({ sort: "-unsettled" }), value: (node) => count(node.unsettled) },
+  { key: "in", label: gettext("published/s"), href: queuesPage({ sort: "-in_rate" }), value: (node) => rate(node.in_rate) },
+  { key: "out", label: gettext("delivered/s"), href: queuesPage({ sort: "-out_rate" }), value: (node) => rate(node.out_rate) },
+  { key: "backlog", label: gettext("backlog"), href: queuesPage({ sort: "-depth" }), value: (node) => count(node.backlog) },
+  { key: "unsettled", label: gettext("unsettled"), href: queuesPage({ sort: "-unsettled" }), value: (node) => count(node.unsettled) },
   {
+    key: "oldest_s",
     label: gettext("oldest message"),
     href: queuesPage({ sort: "-oldest_s" }),
     value: (node) => (node.backlog ? duration(node.oldest_s) : NONE),
     marked: (node) => node.oldest_s > LONG_S,
   },
   {
+    key: "dead",
     label: gettext("dead letters"),
     href: queuesPage({ filter: "*.dead", sort: "-depth" }),
     value: (node) => count(node.dead),
     marked: (node) => node.dead > 0,
   },
-  { label: gettext("connections"), href: consolePage("connections/"), value: (node) => count(node.connections) },
+  { key: "connections", label: gettext("connections"), href: consolePage("connections/"), value: (node) => count(node.connections) },
 ];
 
 /**
- * The node in seven numbers, each of which leads to the list behind it; where there is nothing yet, how to begin.
+ * The node in seven numbers with their last steps, each of which leads to the list behind it; where there is nothing yet,
+ * how to begin.
  *
  * Attribute: `welcome`, the address of the first steps.
  */
@@ -55,13 +61,14 @@ export class NodeFigures extends Island {
   }
 
   protected override render() {
-    const { node } = nodeHistory;
+    const { node, course } = nodeHistory;
     return html`<div class="figures" aria-live="off">
-      ${FIGURES.map(({ label, href, value, marked }) => {
+      ${FIGURES.map(({ key, label, href, value, marked }) => {
         const warns = node !== undefined && marked?.(node);
         return html`<a href=${href} data-tone=${warns ? "warn" : nothing}>
           <span class="label">${label}</span>
           <span class="value num">${node ? value(node) : NONE}${warns ? html` ${iconView("triangle-alert")}` : nothing}</span>
+          ${sparkline(latest(course?.series[key]))}
         </a>`;
       })}
       </div>
@@ -75,6 +82,11 @@ export class NodeFigures extends Island {
       <a class="button primary" href=${this.welcome || queuesPage({})}>${gettext("Send a first message")}</a>
     </section>`;
   }
+}
+
+/** The last steps of a column that are known. */
+function latest(column: readonly (number | null)[] = []): number[] {
+  return column.filter((value) => value !== null).slice(-STEPS);
 }
 
 customElements.define("mom-node-figures", NodeFigures);
