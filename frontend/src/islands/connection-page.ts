@@ -187,7 +187,7 @@ export class ConnectionPage extends Island {
     const hint =
       refusal() ?? (own || this.admin !== null ? "" : gettext("requires the right administer: the connection belongs to {user}", { user: connection.user }));
     return html`<button type="button" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#drain(connection)}>${gettext("Drain connection…")}</button>
-      <button type="button" data-tone="bad" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#close(connection)}>${gettext("Close connection…")}</button>`;
+      <button type="button" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#close(connection)}>${gettext("Close connection…")}</button>`;
   }
 
   async #close(connection: Connection): Promise<void> {

@@ -96,7 +96,7 @@ export class ConsumerList extends Island {
             <th scope="col" class="num">${gettext("unsettled / credit")}</th>
             <th scope="col" class="num">${gettext("delivered")}</th>
             <th scope="col" class="num">${gettext("acknowledged")}</th>
-            <th scope="col" class="num">${gettext("Processing time (p50 · p95)")}</th>
+            <th scope="col" class="num">${gettext("processing time (p50 · p95)")}</th>
             <th scope="col">${gettext("since")}</th>
             <th scope="col"><span class="visually-hidden">${gettext("actions")}</span></th>
           </tr>
@@ -131,7 +131,7 @@ export class ConsumerList extends Island {
       <td class="num" data-label=${gettext("unsettled / credit")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
       <td class="num" data-label=${gettext("delivered")}>${count(consumer.delivered)} ${perSecond(rates?.delivered)}</td>
       <td class="num" data-label=${gettext("acknowledged")}>${count(consumer.acknowledged)} ${perSecond(rates?.acknowledged)}</td>
-      <td class="num" data-label=${gettext("Processing time (p50 · p95)")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
+      <td class="num" data-label=${gettext("processing time (p50 · p95)")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
       <td data-label=${gettext("since")}><time datetime=${consumer.since} title=${fullTime(consumer.since)}>${ago(consumer.since)}</time></td>
       <td>
         ${

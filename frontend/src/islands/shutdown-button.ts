@@ -20,7 +20,7 @@ export class ShutdownButton extends Island {
   declare broker: string;
 
   protected override render() {
-    return html`<button type="button" data-tone="bad" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => void this.#ask()}>${gettext("Shut down…")}</button>`;
+    return html`<button type="button" ?disabled=${refusal() !== undefined} title=${hintOf()} @click=${() => void this.#ask()}>${gettext("Shut down…")}</button>`;
   }
 
   async #ask(): Promise<void> {
