@@ -128,7 +128,9 @@ def test_palette_and_shortcuts_navigate_and_pause_with_undo(page: Page, broker: 
     page.keyboard.press("Control+k")
     palette = page.get_by_role("dialog", name="Search or jump")
     page.keyboard.type("eu")  # at once, before the palette can be there
-    expect(palette.get_by_role("option", name="orders.eu")).to_be_visible()
+    found = palette.get_by_role("option", name="orders.eu")
+    expect(found.locator("mark")).to_have_text("eu")
+    expect(found.locator("use")).to_have_attribute("href", re.compile("#inbox$"))
     page.keyboard.press("Escape")
     expect(palette).to_be_hidden()
     expect(page.get_by_role("heading", level=1, name="Queues")).to_be_focused()
