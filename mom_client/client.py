@@ -382,7 +382,7 @@ class Client:
 
     def _established(self, link: Link) -> None:
         link.most_frames = self.most_frames
-        self._subscriptions.subscribe_again()
+        self._subscriptions.subscribe_again(link.connection.headers.get("mom-journal", ""))
         if self._selection is not None:
             self._selection.connected(link)
         if self._route is not None:

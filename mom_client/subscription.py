@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Literal, Self
 
@@ -13,6 +14,8 @@ from .stomp import frame as wire
 from .unsettled import Unsettled
 
 __all__ = ["AckMode", "Subscription", "Subscriptions"]
+
+log = logging.getLogger("mom_client")
 
 AckMode = Literal["auto", "client", "client-individual"]
 
@@ -47,6 +50,8 @@ class Subscription:
         self._messages: collections.deque[Message] = collections.deque()
         self._waiting_bytes = 0
         self._last: Message | None = None
+        #: the journal and the position of the newest message of a history
+        self._read_to: tuple[str, int] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._error: BaseException | None = None
@@ -129,11 +134,24 @@ class Subscription:
             self._messages.clear()
             self._waiting_bytes = 0
 
-    def resume_after_newest(self) -> None:
-        """Let the next connection begin in history behind what this one has brought."""
+    def note_newest(self, epoch: int, journal: str) -> None:
+        """Remember how far the connection of this epoch has read a history, and the journal of its broker."""
         newest = self._messages[-1] if self._messages else self._last
-        if "from" in self.headers and newest is not None and newest.seq is not None:
-            self.headers["from"] = f"seq:{newest.seq + 1}"
+        if newest is not None and newest.seq is not None and newest.epoch == epoch:
+            self._read_to = journal, newest.seq
+
+    def resume_after_newest(self, journal: str) -> None:
+        """Let a connection begin in history behind what the former ones have brought. The position has the
+        tag of its journal: a broker with another one, `journal`, does not take it for its own."""
+        if "from" not in self.headers or self._read_to is None:
+            return
+        origin, seq = self._read_to
+        if not (origin and journal):  # a broker of before there were tags
+            self.headers["from"] = f"seq:{seq + 1}"
+            return
+        self.headers["from"] = f"seq:{origin}-{seq + 1}"
+        if origin != journal:
+            log.warning("%s: this broker has another journal, whose history comes whole", self.destination)
 
     def end(self, error: BaseException | None = None) -> None:
         self._ended = True
@@ -151,6 +169,8 @@ class Subscriptions:
     def __init__(self, frame_sender: FrameSender) -> None:
         self._frame_sender = frame_sender
         self._by_id: dict[str, Subscription] = {}
+        #: the tag of the journal of the broker, of the last connection; empty if it names none
+        self._journal = ""
         #: further attempts to subscribe again, by id
         self._attempts: dict[str, asyncio.TimerHandle] = {}
         #: subscriptions to which nothing is delivered now, and the epoch of their connection
@@ -246,11 +266,12 @@ class Subscriptions:
             self._returned(id)
             ended.end(refusal)
 
-    def subscribe_again(self) -> None:
-        """Subscribe again over a new connection."""
+    def subscribe_again(self, journal: str) -> None:
+        """Subscribe again over a new connection, to a broker whose journal has this tag."""
+        self._journal = journal
         give_up_at = asyncio.get_running_loop().time() + GIVE_UP_S
         for subscription in self._by_id.values():
-            subscription.resume_after_newest()
+            subscription.resume_after_newest(journal)
             self._subscribe_again(subscription, FIRST_PAUSE_S, give_up_at)
 
     def _subscribe_again(self, subscription: Subscription, pause_s: float, give_up_at: float) -> None:
@@ -279,6 +300,7 @@ class Subscriptions:
             self._frame_sender.unsettled.clear()
         for subscription in self._by_id.values():
             subscription.drop()
+            subscription.note_newest(self._frame_sender.keeper.epoch, self._journal)
 
     def end(self, error: BaseException | None) -> None:
         """End all of them; iterations over them raise `error`, or stop."""

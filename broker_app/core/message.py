@@ -192,6 +192,8 @@ class MessageIds:
 
     def __init__(self, tag: int) -> None:
         self.tag = tag = tag & 0x3FFFFFF
+        #: the tag as clients know it
+        self.journal = f"{tag:x}"
         self._of_tag = b"-7%03x-%04x-" % (tag >> 14, 0x8000 | (tag & 0x3FFF))
         self._time_ms = -1
         self._prefix = b""

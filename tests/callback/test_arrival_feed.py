@@ -10,9 +10,10 @@ from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
+from broker_app.core.position import BEGINNING, FROM_NOW, Position
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
-from broker_app.features.callbacks.arrival_feed import COALESCE_MANY_S, FROM_NOW, MOST, ArrivalFeed, Position
+from broker_app.features.callbacks.arrival_feed import COALESCE_MANY_S, MOST, ArrivalFeed
 from broker_app.journal.memory import MemoryJournal
 from tests.support.listener import Listener
 
@@ -106,7 +107,7 @@ async def test_a_feed_after_a_position_that_was_never_given_says_so_and_reports_
     assert (len(first.seqs), first.unknown_position, first.seq) == (2, True, first.seqs[-1])
     await stage.publish(b"3")
     assert (await feed.next()).unknown_position is False
-    listed = await feed.pending(after=90_412)
+    listed = await feed.pending(after=Position(90_412))
     assert (len(listed.seqs), listed.unknown_position) == (3, True)
 
 
@@ -171,11 +172,11 @@ async def test_a_long_backlog_is_listed_page_by_page() -> None:
     feed = stage.feed()
     first = await feed.next()
     assert (len(first.seqs), first.more, first.pending) == (MOST, True, 250)
-    seqs, after = [], 0
+    seqs, after = [], BEGINNING
     while True:
         page = await feed.pending(after)
         seqs += page.seqs
-        after = page.seq
+        after = feed.position(page.seq)
         if not page.more:
             break
     assert len(seqs) == len(set(seqs)) == 250

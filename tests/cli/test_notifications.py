@@ -1,5 +1,9 @@
 """`mom sub --notify`: arrivals are reported, and nothing is taken."""
 
+import json
+import os
+import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -68,5 +72,29 @@ def test_after_a_restart_notifications_continue_behind_the_last(
             listening.wait()
         assert '"pending": 2' in second
         assert second.count("-") // 4 == 1, "one id: the first message was reported before"
+    finally:
+        broker.terminate()
+
+
+def test_at_a_broker_that_was_set_up_again_notifications_begin_with_all_that_waits(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    broker = BrokerProcess(tmp_path / "data")
+    broker.start()
+    try:
+        command_line.about(broker)
+        command_line("pub", "a", "1")
+        with command_line.popen("sub", "a", "--notify", "-n", "2", "-o", "ndjson") as listening:
+            assert listening.stdout is not None
+            assert len(json.loads(listening.stdout.readline())["ids"]) == 1
+            os.kill(listening.pid, signal.SIGSTOP)  # so that it comes when more waits
+            broker.terminate()
+            shutil.rmtree(broker.data)
+            broker.start()
+            command_line("pub", "a", "line {{n}}", "-n", "3")
+            os.kill(listening.pid, signal.SIGCONT)
+            second = json.loads(listening.stdout.readline())
+            listening.wait()
+        assert (len(second["ids"]), second["unknown_position"]) == (3, True)
     finally:
         broker.terminate()

@@ -304,6 +304,28 @@ async def test_a_replay_goes_on_behind_the_last_message_that_was_taken(stage: Fa
     await stage.leave(client, again)
 
 
+async def test_a_replay_names_the_journal_of_its_last_message_at_whichever_broker_it_goes_on(
+    stage: FakeBroker,
+) -> None:
+    opening = asyncio.ensure_future(stage.connect().open())
+    session = await stage.accept()
+    await session.welcome(mom_journal="a1")
+    client = await opening
+    subscription = client.subscribe("/topic/a", ack="client-individual", start="first")
+    entering = asyncio.ensure_future(subscription.__aenter__())
+    session.confirm(await session.expect(wire.SUBSCRIBE))
+    await entering
+    session.say(wire.MESSAGE, {"subscription": subscription.id, "message-id": "7", "seq": "7"})
+    assert (await subscription.get()).seq == 7
+    # Of another journal, twice without a message from it, of a former version, and again of the first.
+    for journal, start in (("b2", "a1-8"), ("b2", "a1-8"), ("", "8"), ("a1", "a1-8")):
+        session.end()
+        session = await stage.accept()
+        await session.welcome(**({"mom_journal": journal} if journal else {}))
+        assert (await session.expect(wire.SUBSCRIBE)).headers["from"] == f"seq:{start}"
+    await stage.leave(client, session)
+
+
 def error(session: FakeSession, **headers: str) -> None:
     """An ERROR that ends the connection because of a frame."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -104,7 +104,17 @@ async def test_positions_that_are_not_stored_are_refused(admin: Rest) -> None:
     assert (await admin.alice.get(CURSORS)).json()["items"] == []
 
 
-@pytest.mark.parametrize("body", [{}, {"position": "1"}, {"position": 1.5}, {"position": 1, "more": 2}, []])
+async def test_a_position_of_another_journal_is_refused(admin: Rest) -> None:
+    await admin.publish("a", "one", "two")
+    own = (await admin.alice.get("/journal/span")).json()["journal"]
+    reply = await admin.alice.put(f"{CURSORS}/archive", json={"position": f"{own}0-2"})
+    assert refusal(reply) == (409, "conflict")
+    assert f"another journal than that of this broker, {own}" in reply.json()["detail"]
+    reply = await admin.alice.put(f"{CURSORS}/archive", json={"position": f"{own}-2"})
+    assert (reply.status_code, reply.json()["position"]) == (200, 2)
+
+
+@pytest.mark.parametrize("body", [{}, {"position": "one"}, {"position": 1.5}, {"position": 1, "more": 2}, []])
 async def test_wrong_bodies_are_refused(admin: Rest, body: Any) -> None:
     assert refusal(await admin.alice.put(f"{CURSORS}/archive", json=body)) == (400, "invalid")
 

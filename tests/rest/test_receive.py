@@ -19,6 +19,7 @@ from broker_app.engine.client import EngineClient
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.messages.chosen import NEVER_GIVEN, ChosenMessages
 from tests.rest.conftest import MakeRest, Rest
+from tests.rest.test_events import Stream
 from tests.support.loop_turns import loop_turns
 
 
@@ -401,6 +402,18 @@ async def test_messages_are_received_by_their_numbers(rest: Rest) -> None:
     for item in answer["items"]:
         assert (await rest.alice.delete(f"/leases/{item['receipt']}")).status_code == 204
     assert [item["body"] for item in await rest.receive("a", max=10)] == ["2"]
+
+
+async def test_a_message_is_not_received_by_a_position_of_another_journal(rest: Rest) -> None:
+    await rest.publish("a", "1", "2")
+    stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
+    (found,) = await stream.messages(1, "arrived")
+    await stream.leave()
+    first, second = found["seqs"]
+    asked = [f"{found['journal']}0-{first}", f"{found['journal']}-{second}"]
+    answer = (await rest.alice.post("/queues/a/receive", json={"seqs": asked})).json()
+    assert [item["body"] for item in answer["items"]] == ["2"]
+    assert answer["missing"] == [{"seq": asked[0], "status": "gone", "detail": NEVER_GIVEN}]
 
 
 async def test_another_consumer_s_message_is_not_taken_by_its_number(rest: Rest) -> None:

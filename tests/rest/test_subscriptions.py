@@ -127,3 +127,25 @@ async def test_the_history_of_a_topic_is_read_in_pages(rest: Rest) -> None:
     assert last["items"] == following.json()["items"]
     assert (await rest.alice.get("/topics/none/messages")).json()["items"] == []
     assert (await rest.alice.get("/topics/prices/messages", params={"from": "x"})).status_code == 400
+
+
+async def test_a_page_of_a_history_from_a_position_of_another_journal_is_the_first_and_says_so(
+    rest: Rest,
+) -> None:
+    policy = DestinationPolicy(retention_ms=60_000)
+    rest.engine.submit(c.Reconfigure(Policies(prefixes={"/topic/": policy})))
+    for _ in range(3):
+        await publish(rest)
+
+    async def page(start: str) -> dict[str, Any]:
+        found: dict[str, Any] = (
+            await rest.alice.get("/topics/prices/messages", params={"from": start, "limit": 2})
+        ).json()
+        return found
+
+    first = await page("first")
+    kind, _, position = first["next"].partition(":")
+    tag, _, number = position.rpartition("-")
+    assert (kind, tag) == ("seq", rest.engine.broker.turn.ids.journal)
+    assert await page(f"seq:{number}") == await page(first["next"]) != first
+    assert await page(f"seq:{tag}0-{number}") == {**first, "unknown_position": True}

@@ -115,7 +115,7 @@ async def small_broker(
     """Run a small broker for the length of a `with` block."""
     config = Config(data=Path("unused"), **settings)
     journal = journal or MemoryJournal()
-    engine = Engine(Broker(limits=limits), journal)
+    engine = Engine(Broker(tag=journal.tag, limits=limits), journal)
     engine.recover()
     policy = Policy(users={"anna": UserFacts("anna", PASSWORD)})
     logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)

@@ -43,10 +43,16 @@ def show(given: Invocation, queue: str, count: int | None, command: list[str]) -
         )
 
 
+def _position(found: Facts) -> str:
+    """The position up to which a notification reports, with the tag of its journal if the broker names it."""
+    journal = found.get("journal")
+    return f"{journal}-{found['seq']}" if journal else str(found["seq"])
+
+
 def _followed(rest: Rest, queue: str, warn: Callable[[str], None]) -> Iterator[Facts]:
     """Yield notifications. When the connection breaks it is opened again, and continues behind the last
     one."""
-    path, after, delay_s = queue_path(queue, "events"), 0, _FIRST_S
+    path, after, delay_s = queue_path(queue, "events"), "0", _FIRST_S
     connected = False
     while True:
         try:
@@ -55,7 +61,7 @@ def _followed(rest: Rest, queue: str, warn: Callable[[str], None]) -> Iterator[F
                     connected, delay_s = True, _FIRST_S
                     continue
                 found = json.loads(data)
-                after = found["seq"]
+                after = _position(found)
                 yield found
         except Failure as failure:
             if failure.code != UNREACHABLE or not connected:

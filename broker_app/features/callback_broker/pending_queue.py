@@ -12,6 +12,7 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Subscription
+from broker_app.core.position import FROM_NOW
 from broker_app.core.storage.transfers import REFUSED as NOT_NOW
 from broker_app.features.callback_broker.callback_messages import (
     FETCHED,
@@ -24,7 +25,6 @@ from broker_app.features.callback_broker.callback_messages import (
 )
 from broker_app.features.callback_broker.origin_events import Original
 from broker_app.features.callback_broker.origin_link import OriginLink, OriginLost
-from broker_app.features.callbacks.arrival_feed import FROM_NOW
 from broker_app.net.rest.messages.chosen import LEFT
 
 log = logging.getLogger(__name__)

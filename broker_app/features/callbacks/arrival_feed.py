@@ -16,6 +16,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
 from broker_app.core.pending_watch import Arrivals, PendingWatch
+from broker_app.core.position import BEGINNING, FROM_NOW, Position
 from broker_app.core.turn import UNRECORDED
 
 #: messages that a notification lists at most
@@ -23,33 +24,6 @@ MOST: Final = 100
 #: seconds in which further arrivals join a notification; after one that could not list all of them, longer
 COALESCE_S: Final = 0.01
 COALESCE_MANY_S: Final = 0.25
-#: after it comes only what arrives from now on, and what is returned
-FROM_NOW: Final = 2**62
-#: most digits of a position
-_DIGITS: Final = 15
-
-
-class Position(NamedTuple):
-    """A position that a subscriber names, with the tag of the journal that gave it where that is known."""
-
-    seq: int
-    journal: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.journal}-{self.seq}"
-
-    @classmethod
-    def read(cls, text: str) -> Position | None:
-        """The position of a text: `<tag>-<seq>`, or a number as earlier brokers gave it; None for others."""
-        journal, dash, seq = text.rpartition("-")
-        if not (seq.isascii() and seq.isdigit()) or len(seq) > _DIGITS or (dash and not journal):
-            return None
-        return cls(int(seq), journal)
-
-
-BEGINNING: Final = Position(0)
-#: what no journal has given
-UNKNOWN: Final = Position(10**_DIGITS - 1)
 
 
 class Notification(NamedTuple):
@@ -57,14 +31,16 @@ class Notification(NamedTuple):
 
     `seqs` and `ids` are their positions and ids; `more` is True if there are others that are not listed.
     `pending` is the number of all messages that wait in the queue, `seq` the position up to which the feed
-    has reported, after which a new feed continues. With `unknown_position`, this journal never gave the
-    position that the subscriber named: all that waits is reported."""
+    has reported, after which a new feed continues; `journal` is the tag of the journal that has these
+    positions. With `unknown_position`, this journal never gave the position that the subscriber named: all
+    that waits is reported."""
 
     seq: int
     seqs: list[int]
     ids: list[str]
     pending: int
     more: bool
+    journal: str
     unknown_position: bool = False
 
     @property
@@ -116,6 +92,7 @@ class ArrivalFeed:
         self._inspect = inspect
         self._address = address
         self._after = after
+        self._journal = broker.turn.ids.journal
         self._seq = 0
         self._coalesce_s = self._usual_coalesce_s = coalesce_s
         self._loop = asyncio.get_running_loop()
@@ -154,14 +131,14 @@ class ArrivalFeed:
         self._seq = max(self._seq, found.seq)
         return found._replace(seq=self._seq)
 
-    async def pending(self, after: int = 0) -> Notification:
+    async def pending(self, after: Position = BEGINNING) -> Notification:
         """List what waits in the queue behind the position `after`, in the order of positions; `more` is True
         if there is more behind the last."""
-        return await self._inspect(partial(self._listed, Position(after), returned=False))
+        return await self._inspect(partial(self._listed, after, returned=False))
 
     def position(self, seq: int) -> Position:
         """The position `seq` of this journal."""
-        return Position(seq, f"{self._broker.turn.ids.tag:x}")
+        return Position(seq, self._journal)
 
     # ------------------------------------------------------------------ between two batches
 
@@ -176,7 +153,8 @@ class ArrivalFeed:
     def _arrived(self) -> Notification:
         arrivals = self._take()
         self._coalesce_s = COALESCE_MANY_S if arrivals.more else self._usual_coalesce_s
-        return Notification(_highest(arrivals.seqs), arrivals.seqs, arrivals.ids, self._depth, arrivals.more)
+        seqs, ids, more = arrivals.seqs, arrivals.ids, arrivals.more
+        return Notification(_highest(seqs), seqs, ids, self._depth, more, self._journal)
 
     def _first(self) -> Notification:
         found = self._listed(self._after, returned=True)
@@ -191,26 +169,18 @@ class ArrivalFeed:
         return self._watch.take()
 
     def _listed(self, after: Position, *, returned: bool) -> Notification:
-        unknown = not self._was_given(after)
+        unknown = not after.was_given(self._broker.turn)
         begin = 0 if unknown else after.seq
         reported = 0 if begin == FROM_NOW else begin
         queue = self._broker.destinations.queues.get(self._address)
         if queue is None:
-            return Notification(reported, [], [], 0, False, unknown)
+            return Notification(reported, [], [], 0, False, self._journal, unknown)
         found = views.waiting_after(queue, begin, MOST + 1, returned=returned)
         listed = found[:MOST]
         ids = [self._id(queue, one) for one in listed]
         seqs = [one if isinstance(one, int) else one.position for one in listed]
-        more = len(found) > MOST
-        return Notification(max(reported, _highest(seqs)), seqs, ids, self._depth, more, unknown)
-
-    def _was_given(self, after: Position) -> bool:
-        """Return whether this journal can have given a position. One without a tag is taken as its own
-        unless it is too high."""
-        turn = self._broker.turn
-        if after.journal not in ("", f"{turn.ids.tag:x}"):
-            return False
-        return after.seq < turn.next_position or after.seq == FROM_NOW
+        more, highest = len(found) > MOST, max(reported, _highest(seqs))
+        return Notification(highest, seqs, ids, self._depth, more, self._journal, unknown)
 
     def _id(self, queue: Queue, waiting: Message | int) -> str:
         if isinstance(waiting, int):

@@ -26,6 +26,7 @@ from broker_app.core import header_block, views
 from broker_app.core.destination import QUEUE, Destination
 from broker_app.core.message import Envelope, Message
 from broker_app.core.pending_watch import PendingWatch
+from broker_app.core.position import BEGINNING
 from broker_app.core.publishing.bulk_producer import address_of
 from broker_app.core.record_reader import Reader
 from broker_app.core.selectors import compiler
@@ -238,13 +239,13 @@ class SeedMessages:
 
     async def _load_all(self, feed: ArrivalFeed) -> None:
         """Find the seeds of former processes, and who has got a copy."""
-        after = 0
+        after = BEGINNING
         while True:
             page = await feed.pending(after)
             await self._add(page.seqs)
             if not page.more:
                 break
-            after = page.seq
+            after = feed.position(page.seq)
         for position, message in await self._waiting_in(profiles.COPIES):
             noted = header_block.headers(message.envelope.block)
             seed = self._seeds.get(int(noted[_SEED]))
@@ -263,7 +264,7 @@ class SeedMessages:
             await self._add(found.seqs)
             if not found.more:
                 break
-            found = await feed.pending(found.seqs[-1])
+            found = await feed.pending(feed.position(found.seqs[-1]))
         self.shares.end_reading()
 
     async def _add(self, seqs: list[int]) -> None:

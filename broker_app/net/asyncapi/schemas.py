@@ -19,11 +19,12 @@ SCHEMAS: Final[Json] = {
             "ids": {**array_of(TEXT, MOST), "description": "their ids"},
             "pending": {**COUNT, "description": "number of all messages that wait in the queue"},
             "more": {**BOOLEAN, "description": "true: others are not listed"},
+            "journal": {**TEXT, "description": "the tag of the journal that has these positions"},
             "unknown_position": {
                 **BOOLEAN,
                 "description": "true: the journal never gave the position that was named; all is reported",
             },
         },
-        required=("queue", "seq", "seqs", "ids", "pending", "more"),
+        required=("queue", "seq", "seqs", "ids", "pending", "more", "journal"),
     ),
 }

@@ -21,7 +21,7 @@ from broker_app.net.server.subprotocols import STOMP
 from broker_app.net.stomp import bridge_flows, browsers, rendering, scheduling_headers
 from broker_app.net.stomp.header_names import OF_MESSAGE
 from broker_app.net.stomp.login import registrations
-from broker_app.net.stomp.login.handshake import ENHANCED_CLUSTER
+from broker_app.net.stomp.login.handshake import ENHANCED_CLUSTER, JOURNAL
 from mom_client.stomp import frame
 from mom_client.stomp.frame import WITH_BODY
 
@@ -98,7 +98,10 @@ _SUBSCRIBE: Final[Json] = {
     "selector": SELECTOR_TEXT,
     "durable-name": TEXT,
     "share": {**TEXT, "description": "true with durable-name, else the name that consumers share"},
-    "from": {**TEXT, "description": "first, last, now, seq:<number>, time:<ms or RFC 3339>"},
+    "from": {
+        **TEXT,
+        "description": "first, last, now, seq:<number>, seq:<tag>-<number>, time:<ms or RFC 3339>",
+    },
     "browser": {**_BOOLEAN, "description": "of queues: shows what waits, and takes nothing"},
     "exclusive": _BOOLEAN,
     "consumer-priority": {
@@ -131,6 +134,7 @@ _CONNECTED: Final[Json] = {
     "heart-beat": _BEATS,
     "mom-failover": {**TEXT, "description": "addresses of all mirrors, or brokers, with commas"},
     ENHANCED_CLUSTER: {**TEXT, "description": "the enhanced cluster of the broker"},
+    JOURNAL: {**TEXT, "description": "the tag of the journal, which positions may have before their number"},
     bridge_flows.SENDER: TEXT,
     bridge_flows.MAX_BODY: _WHOLE,
     registrations.CALLBACKS: _BOOLEAN,
@@ -186,6 +190,15 @@ _ERROR: Final[Json] = {
 }
 
 
+_RECEIPT_HEADERS: Final[Json] = {
+    "receipt-id": TEXT,
+    rendering.UNKNOWN_POSITION: {
+        "const": "true",
+        "description": "the journal never gave the position of `from`: the oldest message comes first",
+    },
+}
+
+
 class _Frame(NamedTuple):
     """A frame: its headers, those that it must have, and the frames that answer it."""
 
@@ -222,7 +235,7 @@ _REQUIRED: Final = ("message-id", "destination", "redelivered", "attempt", "time
 _OF_BROKER: Final = {
     frame.CONNECTED: _Frame("The client has logged in", _CONNECTED, ("version", "session", "server")),
     frame.MESSAGE: _Frame("A message is delivered", _MESSAGE, _REQUIRED),
-    frame.RECEIPT: _Frame("A frame has taken effect", {"receipt-id": TEXT}, ("receipt-id",)),
+    frame.RECEIPT: _Frame("A frame has taken effect", _RECEIPT_HEADERS, ("receipt-id",)),
     frame.ERROR: _Frame("The broker ends the connection", _ERROR, ("message", "content-type")),
 }
 #: a MESSAGE of another content

@@ -26,12 +26,16 @@ class Ready(_Event):
     user: str
     broker: str
     server: str
+    #: the tag of the broker's journal, which positions may have before their number
+    journal: str
 
 
-class Done(_Event):
-    """An operation was carried out."""
+class Done(_Event, omit_defaults=True):
+    """An operation was carried out. With `unknown_position`, the journal never gave the position of `from`:
+    the history begins at its oldest message."""
 
     ref: str | None
+    unknown_position: bool = False
 
 
 class Problem(_Event):
@@ -57,7 +61,8 @@ class Arrived(_Event, omit_defaults=True):
     ids: list[str]
     pending: int
     more: bool
-    #: empty from a broker of before there was one
+    #: both are empty from a broker of before there were some
+    journal: str = ""
     event_id: str = ""
     unknown_position: bool = False
 
@@ -72,6 +77,7 @@ class Pending(_Event, omit_defaults=True):
     ids: list[str]
     pending: int
     more: bool
+    journal: str = ""
     unknown_position: bool = False
 
 
@@ -83,9 +89,9 @@ class Received(_Event):
 
 
 class Missing(msgspec.Struct):
-    """A message that was not delivered."""
+    """A message that was not delivered, by its position as it was asked for."""
 
-    seq: int
+    seq: int | str
     status: str
     detail: str
 

@@ -68,18 +68,18 @@ class Credit(_Operation):
 
 
 class Pending(_Operation):
-    """List what waits in the queue of a subscription, behind a position."""
+    """List what waits in the queue of a subscription, behind a position: a number, or `<tag>-<seq>`."""
 
     id: str
-    after: int = 0
+    after: int | str = 0
 
 
 class Receive(_Operation):
-    """Receive messages of a queue by their positions. A lease of 0 lasts as long as the connection. `exact`
-    asks for header lines and body byte for byte."""
+    """Receive messages of a queue by their positions: numbers, or `<tag>-<seq>`. A lease of 0 lasts as long
+    as the connection. `exact` asks for header lines and body byte for byte."""
 
     queue: str
-    seqs: Annotated[list[int], msgspec.Meta(min_length=1, max_length=1000)]
+    seqs: Annotated[list[int | str], msgspec.Meta(min_length=1, max_length=1000)]
     lease_s: float | None = None
     exact: bool = False
 

@@ -6,7 +6,6 @@ import base64
 from typing import Final
 
 from broker_app.core.message import Message
-from broker_app.core.storage.transfers import TransferResult
 from broker_app.engine.client import EngineClient
 from broker_app.net.http.large_body import Piece
 from broker_app.net.http.limits import RestLimits
@@ -41,7 +40,8 @@ class Receiver:
             within("/lease_s", lease_s, 1, self._limits.max_lease_s)
         row = self._exact if operation.exact else self._row
         received = await self._chosen.receive(address, operation.seqs, user, lease_s, row)
-        answer = events.Received(ref=operation.ref, missing=[*map(_missing, received.missing)])
+        missing = [events.Missing(*one) for one in received.missing]
+        answer = events.Received(ref=operation.ref, missing=missing)
         rows = separated(received.rows)
         return whole_if_short([events.encode(answer)[:-1], b',"items":[', *rows, b"]}"])
 
@@ -67,7 +67,3 @@ class Receiver:
             )
         )
         return [without_body[:-2], message_json.base64_piece(message.body), b'"}']
-
-
-def _missing(result: TransferResult) -> events.Missing:
-    return events.Missing(result.position, result.status, result.detail)

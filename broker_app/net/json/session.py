@@ -15,8 +15,9 @@ from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
+from broker_app.core.position import Position, known_start
 from broker_app.engine.client import EngineClient
-from broker_app.features.callbacks.arrival_feed import ArrivalFeed, Position
+from broker_app.features.callbacks.arrival_feed import ArrivalFeed
 from broker_app.features.channels.content import Content, joined
 from broker_app.features.channels.statuses import KEYEMPTY, OK
 from broker_app.net.auth.login import Identity
@@ -163,9 +164,9 @@ class JsonSession:
 
     # ------------------------------------------------------------------ replies
 
-    def _done(self, ref: str | None) -> None:
+    def _done(self, ref: str | None, *, unknown_position: bool = False) -> None:
         if ref is not None:
-            self._outbox.put(events.encode(events.Done(ref=ref)))
+            self._outbox.put(events.encode(events.Done(ref=ref, unknown_position=unknown_position)))
 
     def _problem(self, refusal: Refused, ref: str | None) -> None:
         self._outbox.put(events.with_problem(events.Problem(ref=ref), refusal))
@@ -186,8 +187,9 @@ class JsonSession:
         self.engine_client.peer.user = identity.user
         self.engine_client.peer.client = self.client.record_address
         self._authenticated()
-        ready = events.Ready(user=identity.user, broker=self.config.name, server=self._server.version)
-        self._outbox.put(events.encode(ready))
+        journal = self.engine_client.engine.broker.turn.ids.journal
+        facts = {"broker": self.config.name, "server": self._server.version, "journal": journal}
+        self._outbox.put(events.encode(events.Ready(user=identity.user, **facts)))
 
     async def _login(self, operation: o.Login) -> None:
         if self.client is not None:  # before a password is verified: that costs 20 ms, and is a guess
@@ -215,13 +217,14 @@ class JsonSession:
         most = self.config.max_subscriptions
         if len(self.subscriptions) >= most:
             raise Refused("too-many", f"a connection may have {most} subscriptions; end some first")
+        start, unknown = known_start(operation.start or "", self.engine_client.engine.broker.turn)
         if operation.mode == o.NOTIFY:
             self._notify(operation, destination)
         elif operation.mode == o.DELIVER:
-            await self._deliver(operation, destination)
+            await self._deliver(operation, destination, start)
         else:
             raise invalid("/mode", f"must be {o.DELIVER} or {o.NOTIFY}", operation.mode)
-        self._done(operation.ref)
+        self._done(operation.ref, unknown_position=unknown)
 
     def _live(self, mode: str, destination: Destination) -> LiveSubscriber:
         assert self.client is not None, "it has logged in"
@@ -252,7 +255,7 @@ class JsonSession:
         engine = client.engine
         return ArrivalFeed(engine.broker, engine.records, client.inspect_heads, address, after, wake=wake)
 
-    async def _deliver(self, operation: o.Subscribe, destination: Destination) -> None:
+    async def _deliver(self, operation: o.Subscribe, destination: Destination, start: str) -> None:
         if operation.after is not None:
             raise invalid("/after", "is for mode notify; begin in a topic's history with from")
         self._check_credit(operation.credit)
@@ -268,7 +271,7 @@ class JsonSession:
         subscribe = c.Subscribe(
             client.peer, deliveries.open(self.user), destination.address, c.INDIVIDUAL, operation.credit
         )
-        subscribe.selector, subscribe.start = operation.selector or "", operation.start or ""
+        subscribe.selector, subscribe.start = operation.selector or "", start
         subscribe.name, subscribe.durable = operation.durable or "", operation.durable is not None
         subscribe.principal = self.client
         if operation.lease_s is not None:
@@ -316,7 +319,7 @@ class JsonSession:
         subscription = self._subscription(operation.id)
         if isinstance(subscription, Deliveries):
             raise invalid("/id", "this subscription delivers; only one of mode notify lists", operation.id)
-        self._outbox.put(await subscription.pending(max(0, operation.after), operation.ref))
+        self._outbox.put(await subscription.pending(_position(operation.after), operation.ref))
 
     async def _receive(self, operation: o.Receive) -> None:
         destination = parse(f"/queue/{operation.queue}")

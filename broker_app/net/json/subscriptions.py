@@ -10,6 +10,7 @@ from broker_app.base.in_thread import LARGE_BYTES, in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
+from broker_app.core.position import Position
 from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import ArrivalFeed
 from broker_app.net.json import events
@@ -132,7 +133,7 @@ class Notifications:
         arrived = events.Arrived(sub=self.id, queue=self._queue, event_id=event_id, **found._asdict())
         return [events.encode(arrived)]
 
-    async def pending(self, after: int, ref: str | None) -> bytes:
+    async def pending(self, after: Position, ref: str | None) -> bytes:
         """The messages that wait in the queue behind `after`, as an answer."""
         found = await self._feed.pending(after)
         return events.encode(events.Pending(ref=ref, queue=self._queue, **found._asdict()))

@@ -25,6 +25,8 @@ REFUSED_DESTINATION = f"/user/{REFUSED_SUBSCRIPTION}"
 _END = b"\0\n"
 #: the lines of a first delivery
 _FIRST = b"redelivered:false\nattempt:1\n"
+#: header of a RECEIPT for SUBSCRIBE: the journal never gave the position of `from`
+UNKNOWN_POSITION = "unknown-position"
 #: members of a problem that clients of other makes read as headers
 _HEADERS = ("reason", "active")
 
@@ -178,6 +180,11 @@ def answer(command: bytes, headers: list[tuple[str, str]], body: bytes = b"", ve
 def receipts(names: list[bytes]) -> list[bytes]:
     """One RECEIPT frame for each name."""
     return [b"RECEIPT\nreceipt-id:%b\n\n\0\n" % name for name in names]
+
+
+def of_unknown_position(receipt: bytes) -> bytes:
+    """The name of a receipt with a header behind it: the journal never gave the position that was named."""
+    return receipt + b"\n%b:true" % UNKNOWN_POSITION.encode()
 
 
 def _problem(refusal: Refused) -> bytes:

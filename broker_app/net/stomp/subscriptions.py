@@ -6,11 +6,12 @@ from broker_app.base import times
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import DURABLE_PREFIX, TEMP_QUEUE, TEMP_TOPIC, Destination, parse
+from broker_app.core.position import known_start
 from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.selector import Selector
 from broker_app.net.policy.access import Client
-from broker_app.net.stomp import bridge_flows, durable_names, header_names, headers
+from broker_app.net.stomp import bridge_flows, durable_names, header_names, headers, rendering
 from broker_app.net.stomp.acknowledgements import Acknowledgements
 from broker_app.net.stomp.bridge_flows import Bridged
 from broker_app.net.stomp.browsers import Browsers
@@ -113,7 +114,10 @@ class Subscriptions:
         )
         subscribe.priority, subscribe.no_local = headers.consumer_priority(given), headers.no_local(given)
         subscribe.snapshot = headers.snapshot(given, destination)
-        subscribe.start = times.start(headers.start(given))
+        turn = conversation.sessions.engine.broker.turn
+        subscribe.start, unknown = known_start(times.start(headers.start(given)), turn)
+        if unknown and frame.receipt is not None:
+            subscribe.receipt = rendering.of_unknown_position(frame.receipt)
         subscribe.principal = conversation.client
         return subscribe
 

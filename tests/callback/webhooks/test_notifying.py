@@ -25,6 +25,7 @@ async def test_arrivals_are_reported_with_ids_and_the_number_of_all_that_wait(tm
             "queue": "a", "pending": 1, "more": False,
         }  # fmt: skip
         assert (len(found["ids"]), found["seqs"][-1]) == (1, found["seq"])
+        assert found["journal"] == own.small.node.broker.turn.ids.journal
         assert first.headers["ce-type"] == "mom.arrived"
         assert standardwebhooks.Webhook(SECRET).verify(first.body, first.headers) == found
         await own.publish(b"after")

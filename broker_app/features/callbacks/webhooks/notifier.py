@@ -188,4 +188,4 @@ def merged(earlier: Notification, later: Notification) -> Notification:
     known = dict(zip(earlier.seqs, earlier.ids, strict=True)) | dict(zip(later.seqs, later.ids, strict=True))
     seqs, ids = list(known)[:MOST], list(known.values())[:MOST]
     more = earlier.more or later.more or len(known) > MOST
-    return Notification(max(earlier.seq, later.seq), seqs, ids, later.pending, more)
+    return Notification(max(earlier.seq, later.seq), seqs, ids, later.pending, more, later.journal)

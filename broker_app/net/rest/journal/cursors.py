@@ -9,6 +9,7 @@ import msgspec
 from broker_app.base.audit_actions import CURSOR_DELETED
 from broker_app.base.refused import Refused
 from broker_app.base.shares import reserve
+from broker_app.core.position import Position
 from broker_app.journal.errors import JournalError, TooManyCursors
 from broker_app.journal.log import cursors
 from broker_app.journal.port import CursorState, Journal
@@ -21,9 +22,9 @@ from broker_app.net.rest.journal.journal_rights import JournalRights
 
 
 class CursorPosition(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything before `position` was read."""
+    """Everything before `position` was read: a number, or `<tag>-<seq>`."""
 
-    position: int
+    position: int | str
 
 
 class CursorEndpoints:
@@ -54,10 +55,11 @@ class CursorEndpoints:
         if cursors.NAME.fullmatch(request.name) is None:
             raise invalid("path", "a cursor has a name of 1 to 100 characters: a-z, 0-9, '.', '_', ':', '-'")
         body = await request.json(CursorPosition)
-        self._log.check(body.position)
+        position = self._own(body.position)
+        self._log.check(position)
         self._check_room(request)
         stored = _Stored()
-        self._journal.set_cursor(request.name, body.position, stored)
+        self._journal.set_cursor(request.name, position, stored)
         await stored.wait()
         return json_reply(await self._status.one(request.name, self._known(request)))
 
@@ -71,6 +73,17 @@ class CursorEndpoints:
         await stored.wait()
         request.audit(CURSOR_DELETED, request.name, position=state.position)
         return NO_CONTENT
+
+    def _own(self, given: int | str) -> int:
+        """A position in this journal. Raises Refused for one of another."""
+        position = Position(given) if isinstance(given, int) else Position.read(given)
+        if position is None:
+            raise invalid("/position", "must be a position: a number, or <tag>-<seq>", given)
+        own = f"{self._journal.tag:x}"
+        if position.journal not in ("", own):
+            detail = f"position {position} is of another journal than that of this broker, {own}"
+            raise Refused("conflict", detail)
+        return position.seq
 
     def _check_room(self, request: Request) -> None:
         """Raises Refused if the last new cursors are reserved for administrators."""

@@ -7,8 +7,9 @@ from functools import partial
 
 import msgspec
 
+from broker_app.core.position import BEGINNING, UNKNOWN, Position
 from broker_app.engine.client import EngineClient
-from broker_app.features.callbacks.arrival_feed import BEGINNING, UNKNOWN, ArrivalFeed, Notification, Position
+from broker_app.features.callbacks.arrival_feed import ArrivalFeed, Notification
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply

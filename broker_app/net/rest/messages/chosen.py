@@ -11,6 +11,7 @@ from broker_app.base.turns import in_turns
 from broker_app.core import commands as c
 from broker_app.core.delivery.chosen_delivery import NOT_READ
 from broker_app.core.message import Message
+from broker_app.core.position import Position
 from broker_app.core.storage.transfers import DONE, GONE, TransferResult
 from broker_app.core.turn import UNRECORDED
 from broker_app.engine.client import EngineClient
@@ -18,6 +19,7 @@ from broker_app.engine.read_budget import READ_BYTES, READ_POSITIONS
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net.http.large_body import Piece
+from broker_app.net.http.refusals import invalid
 from broker_app.net.rest.messages.held_deliveries import Deliveries, wait_decided
 
 #: the status of messages that were left out because the answer was long enough: ask for them again
@@ -29,13 +31,21 @@ _LONG_ENOUGH: Final = "the answer is long enough; ask for it again"
 Render = Callable[[int, Message, int], list[Piece]]
 
 
+class Missing(NamedTuple):
+    """A message that was not delivered, by its position as it was asked for."""
+
+    seq: int | str
+    status: str
+    detail: str = ""
+
+
 class Received(NamedTuple):
-    """The rows of what was delivered, each in pieces, their tags, and the results of the messages that were
-    not delivered."""
+    """The rows of what was delivered, each in pieces, their tags, and the messages that were not
+    delivered."""
 
     rows: list[list[Piece]]
     tags: list[int]
-    missing: list[TransferResult]
+    missing: list[Missing]
 
 
 class ChosenMessages:
@@ -48,29 +58,46 @@ class ChosenMessages:
     async def receive(
         self,
         address: str,
-        seqs: Sequence[int],
+        seqs: Sequence[int | str],
         user: str,
         lease_s: float,
         render: Render,
         client: str = "",
     ) -> Received:
         """Deliver those of the messages that wait in the queue, up to `READ_BYTES` of bodies and at least
-        one; `render` makes their rows, in a thread if they are large. `client` is that of `DeliverChosen`.
-        Raises Refused when the queue delivers none."""
-        received = Received([], [], [])
-        left, size = seqs, 0
+        one; `render` makes their rows, in a thread if they are large. `client` is that of `DeliverChosen`. A
+        position of another journal names no message of this one. Raises Refused when the queue delivers
+        none, and for what is no position."""
+        asked, missing = self._own(seqs)
+        received = Received([], [], missing)
+        left, size = list(asked), 0
         while left and size < READ_BYTES:
-            now, deliveries, missing = await self._deliver(address, left, user, lease_s, client)
+            now, deliveries, results = await self._deliver(address, left, user, lease_s, client)
             left = left[len(now) :]
-            received.missing.extend(missing)
+            missing += [Missing(asked[one.position], one.status, one.detail) for one in results]
             async for tag, message in in_turns(deliveries):
                 size += len(message.body)
                 received.tags.append(tag)
                 render_it = partial(render, tag, message, self._engine_client.leases.until_ms(tag))
                 received.rows.append(await in_thread_if_large(len(message.body), render_it))
                 self._engine_client.leases.release_body(tag, message)
-        received.missing.extend(TransferResult(seq, LEFT, detail=_LONG_ENOUGH) for seq in left)
+        missing += [Missing(asked[seq], LEFT, _LONG_ENOUGH) for seq in left]
         return received
+
+    def _own(self, seqs: Sequence[int | str]) -> tuple[dict[int, int | str], list[Missing]]:
+        """The positions in this journal, each as it was asked for, and those of other journals."""
+        turn = self._engine_client.engine.broker.turn
+        own: dict[int, int | str] = {}
+        foreign = []
+        for at, seq in enumerate(seqs):
+            position = Position(seq) if isinstance(seq, int) else Position.read(seq)
+            if position is None:
+                raise invalid(f"/seqs/{at}", "must be a position: a number, or <tag>-<seq>", seq)
+            if position.is_of(turn):
+                own[position.seq] = seq
+            else:
+                foreign.append(Missing(seq, GONE, NEVER_GIVEN))
+        return own, foreign
 
     async def _deliver(
         self, address: str, seqs: Sequence[int], user: str, lease_s: float, client: str

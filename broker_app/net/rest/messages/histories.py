@@ -10,6 +10,7 @@ from broker_app.base import times
 from broker_app.base.audit_actions import TOPIC_READ
 from broker_app.base.refused import Refused
 from broker_app.core.message import Message
+from broker_app.core.position import Position, known_start
 from broker_app.core.record_reader import Reader
 from broker_app.core.topics.history import History
 from broker_app.core.topics.replay import LAST, NOW, SEQ, TIME, Start, parse_start
@@ -45,22 +46,22 @@ class Histories:
         query = request.query(("topic", "from", "limit"))
         destination = request.permitted(READ, "/topic/" + request.name)
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
-        start = times.start(query.get("from", "first"))
+        broker = self._engine_client.engine.broker
+        start, unknown = known_start(times.start(query.get("from", "first")), broker.turn)
         rows, following, total = await self._rows(
             destination.address, start, limit, request.access.masks_of(request.client)
         )
         request.audit_read(TOPIC_READ, destination.address, len(rows))
-        others = self._engine_client.engine.broker.cluster_usage.others()
-        tail = b'],"next":%b,"approx_total":%d,"not_shown":%b}' % (
-            encode(following), total, encode(others)
-        )  # fmt: skip
-        return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
+        next = None if following is None else f"{SEQ}:{Position(following, broker.turn.ids.journal)}"
+        facts = {"next": next, "approx_total": total, "not_shown": broker.cluster_usage.others()}
+        facts |= {"unknown_position": True} if unknown else {}
+        return Reply(200, JSON, b'{"items":[' + b",".join(rows) + b"]," + encode(facts)[1:])
 
     async def _rows(
         self, address: str, text: str, limit: int, masks: UserMasks
-    ) -> tuple[list[bytes], str | None, int]:
-        """Up to `limit` messages, fewer where the page is full of bytes; where the next page begins; how many
-        messages there are."""
+    ) -> tuple[list[bytes], int | None, int]:
+        """Up to `limit` messages, fewer where the page is full of bytes; the position where the next page
+        begins; how many messages there are."""
         ids, preview = self._engine_client.engine.broker.turn.ids, self._limits.max_preview_bytes
         rows: list[bytes] = []
         size = 0
@@ -83,7 +84,7 @@ class Histories:
             if page.following is None:
                 return rows, None, page.total
             if len(rows) == limit or size >= self._limits.max_page_bytes:
-                return rows, f"seq:{page.following}", page.total
+                return rows, page.following, page.total
             after = page.following - 1
 
     def _positions(self, address: str, start: Start, after: int | None, limit: int) -> list[int]:

@@ -40,7 +40,7 @@ class ReceiveRequest(msgspec.Struct, forbid_unknown_fields=True):
     lease_s: float | None = None
     ack: str = LEASE
     selector: str | None = None
-    seqs: list[int] | None = None
+    seqs: list[int | str] | None = None
 
 
 class Collection(Deliveries):
@@ -133,7 +133,7 @@ class Receiver:
         self,
         request: Request,
         body: ReceiveRequest,
-        seqs: list[int],
+        seqs: list[int | str],
         source: Destination,
         lease_s: float,
     ) -> Reply:
@@ -144,12 +144,8 @@ class Receiver:
         if body.ack == AUTO and received.tags:
             await self._settle(received.tags)
         missing = [
-            {
-                "seq": result.position,
-                "status": result.status,
-                **({"detail": result.detail} if result.detail else {}),
-            }
-            for result in received.missing
+            {"seq": one.seq, "status": one.status, **({"detail": one.detail} if one.detail else {})}
+            for one in received.missing
         ]
         return self._reply(received.rows, 0.0, source.address, b',"missing":' + encode(missing))
 

@@ -15,6 +15,7 @@ from broker_app.net.rest.openapi.operations import (
 from broker_app.net.rest.openapi.schemas import (
     COUNT,
     OPTIONAL_TIME,
+    POSITION,
     TEXT,
     TIME,
     Json,
@@ -32,7 +33,7 @@ _JOURNAL = "identifies the journal: its tag (hex) and its epoch, which grows wit
 _NAME = in_path("name", "name of the cursor", {"type": "string", "pattern": "^[a-z0-9._:-]{1,100}$"})
 SCHEMAS: Json = {
     **of_types(Cursors, Cursor, LostPositions),
-    "CursorPosition": object_of({"position": _POSITION}),
+    "CursorPosition": object_of({"position": {"anyOf": [_POSITION, POSITION]}}),
     "JournalSpan": object_of(
         {
             "broker": {**TEXT, "description": "name of the broker"},

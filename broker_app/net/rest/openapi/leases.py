@@ -20,6 +20,7 @@ from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
     COUNT,
     OPTIONAL_TEXT,
+    POSITION,
     REASON,
     SELECTOR_TEXT,
     TEXT,
@@ -37,7 +38,7 @@ from broker_app.net.rest.openapi.schemas import (
 _SETTLED = object_of({"receipt": TEXT, "error": ref("Problem")}, required=("receipt",))
 _MISSING = object_of(
     {
-        "seq": COUNT,
+        "seq": {"type": ["integer", "string"], "description": "as it was asked for"},
         "status": {
             "enum": ["gone", "unsettled", "refused", "left"],
             "description": "gone: settled, expired or removed; unsettled: another consumer has it; "
@@ -59,10 +60,11 @@ SCHEMAS: Json = {
             "selector": {**or_null(SELECTOR_TEXT), "description": "a condition on headers"},
             "seqs": {
                 "type": ["array", "null"],
-                "items": whole(0, (1 << 53) - 1),
+                "items": {"anyOf": [whole(0, (1 << 53) - 1), POSITION]},
                 "minItems": 1,
                 "maxItems": 1000,
-                "description": "these messages, as notifications name them; without max, wait_s, selector",
+                "description": "these messages, as notifications name them: numbers, or `<tag>-<seq>`; "
+                "without max, wait_s, selector",
             },
         },
         required=(),

@@ -196,7 +196,16 @@ SCHEMAS: Json = {
         }
     ),
     "HistoryPage": object_of(
-        {"items": array_of({**BROWSED, "required": []}), **PAGING, "not_shown": _HISTORY_NOT_SHOWN}
+        {
+            "items": array_of({**BROWSED, "required": []}),
+            **PAGING,
+            "not_shown": _HISTORY_NOT_SHOWN,
+            "unknown_position": {
+                **BOOLEAN,
+                "description": "true: the journal never gave the position of `from`; this is the first page",
+            },
+        },
+        required=("items", *PAGING, "not_shown"),
     ),
     "Explanation": object_of(
         {
@@ -272,7 +281,11 @@ PATHS: Json = {
             {"200": json_reply("messages in the order of the journal", ref("HistoryPage"))}, 410, 503,
             parameters=[
                 TOPIC,
-                parameter("from", TEXT, "first, last, seq:<number>, time:<ms or RFC 3339>; next is one"),
+                parameter(
+                    "from",
+                    TEXT,
+                    "first, last, seq:<number>, seq:<tag>-<number>, time:<ms or RFC 3339>; next is one",
+                ),
                 parameter("limit", whole(1, 500, 50), "most messages of a page"),
             ],
         ),

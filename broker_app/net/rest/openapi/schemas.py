@@ -17,6 +17,8 @@ COUNT: Json = {"type": "integer", "minimum": 0}
 BOOLEAN: Json = {"type": "boolean"}
 SELECTOR_TEXT: Json = {**TEXT, "maxLength": MAX_SELECTOR}
 OPTIONAL_TEXT: Json = {"type": ["string", "null"]}
+#: a position with the tag of the journal that gave it, or without
+POSITION: Json = {"type": "string", "pattern": "^([0-9a-f]{1,7}-)?[0-9]{1,18}$"}
 TIME: Json = {"type": "string", "format": "date-time", "description": "RFC 3339, UTC, with milliseconds"}
 
 

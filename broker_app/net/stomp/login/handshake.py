@@ -13,6 +13,8 @@ from mom_client.stomp.frame import Headers
 
 #: header of CONNECTED: the name of the enhanced cluster of the broker
 ENHANCED_CLUSTER = "mom-cluster"
+#: header of CONNECTED: the tag of the journal, which positions may have before their number
+JOURNAL = "mom-journal"
 
 
 class Credentials(NamedTuple):
@@ -108,6 +110,7 @@ class Handshake:
             "heart-beat": self._offer or f"{round(self.beat_out_s * 1000)},{round(self.beat_in_s * 1000)}",
             "user-name": user,
             "mom-broker": conversation.sessions.config.name,
+            JOURNAL: conversation.sessions.engine.broker.turn.ids.journal,
         }
         if conversation.version == "1.0":
             del connected["heart-beat"]
