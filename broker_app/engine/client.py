@@ -172,6 +172,8 @@ class EngineClient(InnerReceiver):
         self._numbers = itertools.count(1)
         self._sinks: dict[str, DeliverySink] = {}
         self._open: set[ReplyReceiver] = set()
+        #: called with the reason when a newer connection of its client has taken over
+        self.closed: Callable[[Refused], None] = super().close
 
     # ------------------------------------------------------------------ commands
 
@@ -314,6 +316,9 @@ class EngineClient(InnerReceiver):
         self._sinks.pop(subscription_id, None)
 
     # ------------------------------------------------------------------ called by the engine
+
+    def close(self, refusal: Refused) -> None:
+        self.closed(refusal)
 
     def subscription_ended(self, subscription: Subscription, refusal: Refused) -> None:
         """Report the end of a subscription to its sink."""

@@ -8,7 +8,8 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.policy import DestinationPolicy, Policies
-from tests.support.small_broker import RawClient, SmallBroker, small_broker
+from tests.net.test_json_session import ANNA, JsonClient
+from tests.support.small_broker import PASSWORD, RawClient, SmallBroker, small_broker
 
 DURABLE = b"SUBSCRIBE\nid:1\ndestination:/topic/a\ndurable-name:mine\nack:client-individual\nreceipt:s\n\n\0"
 CONSUME = b"SUBSCRIBE\nid:1\ndestination:/queue/one\nack:client-individual\nreceipt:s\n\n\0"
@@ -50,6 +51,19 @@ async def test_it_takes_its_place_among_the_consumers_over(broker: SmallBroker, 
     again = await broker.client(**{header: "app-7"})
     assert (await again.ask(CONSUME)).startswith(b"RECEIPT")
     assert await is_taken_over(former)
+
+
+async def test_it_takes_the_place_of_the_exclusive_consumer_over(broker: SmallBroker) -> None:
+    exclusive = CONSUME.replace(b"\nack:", b"\nexclusive:true\nack:")
+    former, other = await broker.client(**{"client-id": "app-7"}), await broker.client()
+    await former.ask(exclusive)
+    await other.ask(CONSUME)
+    again = await broker.client(**{"client-id": "app-7"})
+    assert (await again.ask(exclusive)).startswith(b"RECEIPT")
+    assert await is_taken_over(former)
+    sender = await broker.client()
+    await sender.ask(SEND)
+    assert (await again.frame()).startswith(b"MESSAGE")
 
 
 async def test_it_takes_its_place_among_the_consumers_of_a_topic_over(broker: SmallBroker) -> None:
@@ -102,3 +116,53 @@ async def test_it_takes_its_place_among_the_connections_of_a_user_over() -> None
         stranger = await broker.stranger()
         login = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"
         assert b"too-many" in await stranger.ask(login)
+
+
+class TestJson:
+    """The same over JSON: a client names itself with its login, or behind a login of the handshake."""
+
+    @staticmethod
+    async def client(
+        broker: SmallBroker, instance: str = "app-7", *, by_handshake: bool = False
+    ) -> JsonClient:
+        client = JsonClient(broker, identity=ANNA if by_handshake else None)
+        assert (await client.conversation.event())["subprotocol"] == "mom.v1.json"
+        credentials = {} if by_handshake else {"login": "anna", "passcode": PASSWORD}
+        assert (await client.ask("login", client_instance=instance, **credentials))["op"] == "done"
+        return client
+
+    @pytest.mark.parametrize("by_handshake", [True, False])
+    async def test_it_takes_its_durable_subscription_over(
+        self, broker: SmallBroker, by_handshake: bool
+    ) -> None:
+        former = await self.client(broker, by_handshake=by_handshake)
+        durable = {"id": "1", "topic": "a", "durable": "mine"}
+        assert (await former.ask("subscribe", **durable))["op"] == "done"
+        stranger = await self.client(broker, "app-8", by_handshake=by_handshake)
+        assert (await stranger.ask("subscribe", **durable))["type"] == "/docs/problems/conflict"
+        again = await self.client(broker, by_handshake=by_handshake)
+        assert (await again.ask("subscribe", **durable))["op"] == "done"
+        reason, code = await former.closed()
+        assert (reason["type"], code) == ("/docs/problems/taken-over", 1008)
+        for client in (stranger, again):
+            await client.conversation.leave()
+
+    @pytest.mark.parametrize("kind", ["queue", "topic"])
+    async def test_it_takes_its_place_among_the_consumers_over(self, broker: SmallBroker, kind: str) -> None:
+        one = DestinationPolicy(max_consumers=1)
+        broker.engine.submit(c.Reconfigure(Policies(exact={f"/{kind}/one": one})))
+        await broker.engine.wait_idle()
+        former = await self.client(broker)
+        assert (await former.ask("subscribe", id="1", **{kind: "one"}))["op"] == "done"
+        again = await self.client(broker)
+        assert (await again.ask("subscribe", id="1", **{kind: "one"}))["op"] == "done"
+        assert (await former.closed())[0]["type"] == "/docs/problems/taken-over"
+        await again.conversation.leave()
+
+    async def test_it_takes_its_place_among_the_connections_of_a_user_over(self) -> None:
+        async with small_broker(max_connections=2) as broker:  # one for each user
+            former = await self.client(broker)
+            again = await self.client(broker)
+            assert (await former.closed())[0]["type"] == "/docs/problems/taken-over"
+            await again.conversation.leave()
+            assert broker.json.places.total == 0

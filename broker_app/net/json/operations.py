@@ -31,11 +31,13 @@ class _Operation(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Login(_Operation):
-    """Log in with a token, or with login and passcode."""
+    """Log in with a token, or with login and passcode. `client_instance` names the client, the same for all
+    its connections; alone, it names one that the handshake has logged in."""
 
     token: str | None = None
     login: str | None = None
     passcode: str | None = None
+    client_instance: _Text = ""
 
 
 class Subscribe(_Operation):

@@ -15,6 +15,7 @@ from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
+from broker_app.core.model import ClientKey
 from broker_app.core.position import Position, known_start
 from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import ArrivalFeed
@@ -173,16 +174,18 @@ class JsonSession:
 
     # ------------------------------------------------------------------ login
 
-    def _open(self, identity: Identity) -> None:
+    def _open(self, identity: Identity, instance: str = "") -> None:
         try:
             self._server.state.check()
         except Refused as refused:
             raise Closed(refused, _TRY_LATER) from None
+        client_key = _client_key(identity, instance)
         try:
-            self._server.places.take(identity.user, admin=self._server.access.is_admin(identity))
+            self._server.enter(self, identity, client_key)
         except Refused as refused:
             raise Closed(refused, _POLICY) from None
         self.identity = identity
+        self.engine_client.peer.client_key = client_key
         self.client = Client(identity, self.connection_info)
         self.engine_client.peer.user = identity.user
         self.engine_client.peer.client = self.client.record_address
@@ -197,6 +200,10 @@ class JsonSession:
         login, passcode = operation.login or "", operation.passcode or ""
         if operation.token is not None:
             login, passcode = "token", operation.token
+        elif self.client is not None and operation.client_instance and not login:
+            self.engine_client.peer.client_key = _client_key(self.client.identity, operation.client_instance)
+            self._done(operation.ref)
+            return
         try:
             address = self.connection_info.address or ""
             identity = await self._server.logins.authenticate(login, passcode, address)
@@ -204,7 +211,7 @@ class JsonSession:
             raise Closed(slowed, _POLICY) from None
         if identity is None:
             raise Closed(Refused("not-authenticated", "the token, user name or password is wrong"), _POLICY)
-        self._open(identity)
+        self._open(identity, operation.client_instance)
         self._done(operation.ref)
 
     # ------------------------------------------------------------------ subscriptions
@@ -386,6 +393,11 @@ class JsonSession:
         self._end_subscription(subscription)
         event = events.Unsubscribed(sub=subscription.id)
         self._outbox.put(events.with_problem(event, refused))
+
+
+def _client_key(identity: Identity, instance: str) -> ClientKey:
+    """The same for all connections of a client of one user and token; empty if it has no name."""
+    return (identity.user, identity.token, "", instance) if instance else ()
 
 
 def _position(after: int | str | None) -> Position:
