@@ -176,7 +176,7 @@ def _quoted(line: bytes) -> str:
 
 def without_body(command: bytes) -> Fault:
     """The fault of a frame with a body that its command does not allow."""
-    return Fault("malformed-frame", f"a {command.decode()} frame must not have a body")
+    return Fault("malformed-frame", f"{command.decode()} frames must not have a body")
 
 
 def _http() -> Fault:

@@ -95,7 +95,7 @@ MALFORMED = {
     "a body where none belongs": (
         b"ACK\nid:1\n\nbody\0",
         "malformed-frame",
-        "a ACK frame must not have a body",
+        "ACK frames must not have a body",
     ),
     "a long body where none belongs": (b"CONNECT\n\n" + b"x" * 50, "malformed-frame", "must not have a body"),
     "a length where no body belongs": (
