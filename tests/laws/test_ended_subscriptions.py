@@ -12,14 +12,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from broker_app.base.internal_errors import internal_errors
 from broker_app.core import commands as c
+from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.model import Receiver, Subscription
+from broker_app.core.topics.replay import Replay
 from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.remote_consumers import RemoteConsumers
@@ -103,13 +105,36 @@ def test_what_ends_a_subscription_unasked_says_so_with_a_problem() -> None:
                 n for n in ast.walk(node) if isinstance(n, ast.Call) and ast.unparse(n.func) == "Refused"
             ]
             codes |= {ast.literal_eval(refusal.args[0]) for refusal in refusals}
-    assert {"slow-consumer", "history-gone"} <= codes <= set(PROBLEMS)
+    assert {cause.code for cause in CAUSES} <= codes <= set(PROBLEMS)
 
 
 # ---------------------------------------------------------------------- who hears it
 
 
-async def ended(node: SmallNode, address: str = QUEUE) -> None:
+class Cause(NamedTuple):
+    """A reason of the broker to end a subscription: the code and words of its problem, and what ends it."""
+
+    code: str
+    words: str
+    end: Callable[[Broker, Subscription], None]
+
+
+def _end_outrun(broker: Broker, subscription: Subscription) -> None:
+    """End a subscription whose history was trimmed. It is given a replay, which those of queues have not."""
+    histories = broker.histories
+    replay = subscription.replay = Replay("outrun", "a", 1, 0, [], broker.turn.limits)
+    histories.replays[replay.key], histories.outrun[subscription] = subscription, QUEUE
+    broker.subscriptions.end_outrun()
+    histories.finish_replay(subscription)
+
+
+CAUSES = (
+    Cause("slow-consumer", "reads too slowly", lambda broker, one: broker.subscriptions.end_overrun(one)),
+    Cause("history-gone", "history was trimmed", _end_outrun),
+)
+
+
+async def ended(node: SmallNode, cause: Cause, address: str = QUEUE) -> None:
     """Have the broker end the consumer of a queue, when it is there."""
     broker = node.node.broker
 
@@ -118,57 +143,56 @@ async def ended(node: SmallNode, address: str = QUEUE) -> None:
         return list(queue.consumers) if queue is not None else []
 
     await until(consumers)
-    overrun = partial(broker.subscriptions.end_overrun, consumers()[0])
-    await node.node.registry.requests.inspect(overrun)
+    await node.node.registry.requests.inspect(partial(cause.end, broker, consumers()[0]))
 
 
-async def stomp(node: SmallNode) -> None:
+async def stomp(node: SmallNode, cause: Cause) -> None:
     async with node.stomp("anna", reconnect=False) as client, client.subscribe(QUEUE) as messages:
-        await ended(node)
-        with pytest.raises((Refused, ConnectionLost), match="reads too slowly"):
+        await ended(node, cause)
+        with pytest.raises((Refused, ConnectionLost), match=cause.words):
             await anext(messages)
 
 
-async def json_over_websocket(node: SmallNode) -> None:
+async def json_over_websocket(node: SmallNode, cause: Cause) -> None:
     client = await JsonClient(cast(Any, node.node), identity=Identity("anna")).open()
     await client.ask("subscribe", id="1", queue="a")
-    await ended(node)
-    assert (await client.event("unsubscribed"))["type"] == "/docs/problems/slow-consumer"
+    await ended(node, cause)
+    assert (await client.event("unsubscribed"))["type"] == f"/docs/problems/{cause.code}"
     await client.conversation.leave()
 
 
-async def event_stream(node: SmallNode) -> None:
+async def event_stream(node: SmallNode, cause: Cause) -> None:
     rest = cast(Any, SimpleNamespace(rest_api=node.node.rest))
     stream = Stream(rest, "/api/v1/queues/a/events")
-    await ended(node)
+    await ended(node, cause)
     await stream.task
-    assert b"event: problem" in stream.text and b"slow-consumer" in stream.text
+    assert b"event: problem" in stream.text and cause.code.encode() in stream.text
 
 
-async def long_poll(node: SmallNode) -> None:
+async def long_poll(node: SmallNode, cause: Cause) -> None:
     async with node.rest("alice") as rest:
         polling = asyncio.ensure_future(rest.post("/queues/a/receive", json={"wait_s": 30}))
-        await ended(node)
-        assert (await polling).json()["type"] == "/docs/problems/slow-consumer"
+        await ended(node, cause)
+        assert (await polling).json()["type"] == f"/docs/problems/{cause.code}"
 
 
-async def webhook(node: SmallNode) -> None:
+async def webhook(node: SmallNode, cause: Cause) -> None:
     async with receiver() as there:
         hooks = Hooks(node)
         await hooks.have(callback(there.url))
-        await ended(node)
-        await until(lambda: "reads too slowly" in str(hooks.report()))
+        await ended(node, cause)
+        await until(lambda: cause.words in str(hooks.report()))
         await hooks.have()
 
 
-async def bridge(node: SmallNode) -> None:
+async def bridge(node: SmallNode, cause: Cause) -> None:
     both = Pair(node, node)
     await both.bridges(remote_of(node))
     async with node.stomp("anna") as client:
         await both.send(client, "x", "1")
         await until(lambda: both.flow("x")["state"] == "running")
-        await ended(node, both.source("x"))
-        await until(lambda: "reads too slowly" in str(both.flow("x")))
+        await ended(node, cause, both.source("x"))
+        await until(lambda: cause.words in str(both.flow("x")))
     await both.bridges()
 
 
@@ -177,43 +201,43 @@ class _Consumer(QueueConsumer):
         self.settle(tag)
 
 
-async def service_of_the_broker(node: SmallNode) -> None:
+async def service_of_the_broker(node: SmallNode, cause: Cause) -> None:
     consumer = _Consumer(node.node.engine, QUEUE)
     consumer.start()
-    await ended(node)
-    await until(lambda: "reads too slowly" in consumer.error)
+    await ended(node, cause)
+    await until(lambda: cause.words in consumer.error)
     consumer.stop()
 
 
-async def search_for_copies(node: SmallNode) -> None:
+async def search_for_copies(node: SmallNode, cause: Cause) -> None:
     async with node.stomp("anna") as client:
         await client.send(QUEUE, "1")
     missing: list[int] = []
     _Search(node.node.engine, QUEUE, {"copy"}, 1, cast(Any, missing.append))
-    await ended(node)
+    await ended(node, cause)
     await until(lambda: missing == [1])
 
 
-async def request_of_the_broker(node: SmallNode) -> None:
+async def request_of_the_broker(node: SmallNode, cause: Cause) -> None:
     """It leaves as soon as it is there, and has nobody to tell."""
     requests = EngineClient(node.node.engine, "test")
     await requests.ask(c.Subscribe(requests.peer, "1", QUEUE), lambda _: None)
-    await ended(node)
+    await ended(node, cause)
     await until(lambda: not requests.peer.subscriptions)
 
 
-async def other_broker(node: SmallNode) -> None:
+async def other_broker(node: SmallNode, cause: Cause) -> None:
     """A broker of the cluster that subscribes for its own consumers."""
     sent: list[f.Frame] = []
     consumers = RemoteConsumers(node.node.engine, "b2", sent.append, lambda _: None)
     consumers.subscribe(f.Subscribe(1, QUEUE, 1, 10))
-    await ended(node)
+    await ended(node, cause)
     await until(lambda: any(isinstance(frame, f.NotSubscribed) for frame in sent))
     consumers.end()
 
 
 #: module that subscribes → a client of it, which hears that its subscription was ended
-KINDS: dict[str, Callable[[SmallNode], Any]] = {
+KINDS: dict[str, Callable[[SmallNode, Cause], Any]] = {
     "net/stomp/subscriptions.py": stomp,
     "net/json/session.py": json_over_websocket,
     "net/rest/messages/message_stream.py": event_stream,
@@ -251,9 +275,12 @@ async def node_of(path: Path) -> AsyncIterator[SmallNode]:
         yield node
 
 
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.code)
 @pytest.mark.parametrize("module", KINDS)
-async def test_each_kind_of_client_hears_that_its_subscription_was_ended(tmp_path: Path, module: str) -> None:
+async def test_each_kind_of_client_hears_that_its_subscription_was_ended(
+    tmp_path: Path, module: str, cause: Cause
+) -> None:
     errors = internal_errors.total
     async with node_of(tmp_path) as node:
-        await KINDS[module](node)
+        await KINDS[module](node, cause)
     assert internal_errors.total == errors
