@@ -161,7 +161,7 @@ async def test_a_broker_that_clients_of_the_others_cannot_reach_warns_of_that_an
     two: list[NodeProcess], far: Nodes
 ) -> None:
     b1, _ = two
-    listed = {"cluster_host": Cable.host, "cluster": (f"{Cable.near_host}:7676",)}
+    listed: dict[str, Any] = {"cluster_host": Cable.host, "cluster": (f"{Cable.near_host}:7676",)}
     b3 = far.node("b3", cluster_port=7677, cluster_secret=SECRET, **listed)
     b3.start()
 

@@ -195,12 +195,12 @@ class JsonSession:
         self._outbox.put(events.encode(events.Ready(user=identity.user, **facts)))
 
     async def _login(self, operation: o.Login) -> None:
-        if self.client is not None:  # before a password is verified: that costs 20 ms, and is a guess
-            raise Refused("conflict", f"{self.user} is logged in already; open another connection")
         login, passcode = operation.login or "", operation.passcode or ""
         if operation.token is not None:
             login, passcode = "token", operation.token
-        elif self.client is not None and operation.client_instance and not login:
+        if self.client is not None:
+            if login or not operation.client_instance:  # no password is verified: that costs 20 ms
+                raise Refused("conflict", f"{self.user} is logged in already; open another connection")
             self.engine_client.peer.client_key = _client_key(self.client.identity, operation.client_instance)
             self._done(operation.ref)
             return
