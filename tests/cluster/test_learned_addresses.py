@@ -84,13 +84,18 @@ async def test_a_broker_that_others_have_named_and_that_is_not_there_is_forgotte
         await until(lambda: known(cluster) == {"127.0.0.8:1", "b9.example:1"})
 
 
-async def test_brokers_that_were_linked_once_give_way_too(nowhere: list[str]) -> None:
+async def test_brokers_that_were_linked_once_give_way_after_those_that_never_were(nowhere: list[str]) -> None:
     async with cluster_of() as (cluster, port):
+        cluster.members.learn([f"127.0.0.8:{port}" for port in range(1, f.MOST_BROKERS - 1)], "broker")
         for name in ("b8", "b9"):
             async with stranger(port) as one:
                 await one.log_in({}, name)
                 await until(lambda name=name: cluster.members.link_to(name) is not None)  # type: ignore[misc]
             await until(lambda: not cluster.members.links())
+        once = {"b8.example:1", "b9.example:1"}
+        assert len(known(cluster)) == f.MOST_BROKERS
+        cluster.members.learn(nowhere[2:], "registry")
+        assert known(cluster) == {*nowhere[2:], *once}
         cluster.members.learn(nowhere, "registry")
         assert known(cluster) == set(nowhere)
         async with stranger(port) as late:
