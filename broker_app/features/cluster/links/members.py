@@ -325,7 +325,7 @@ class Members:
 
 
 def _is_absent(member: Member, attempts: int) -> bool:
-    """Return whether nothing but what others have said speaks for a broker after so many attempts."""
+    """Return whether a broker that only others have named has answered none of so many attempts."""
     return member.is_unconfirmed and not member.is_refused and attempts >= _MOST_ATTEMPTS
 
 
