@@ -102,6 +102,8 @@ class TestMerging:
         assert len(record) == 2
         assert record.merge([large(4, "/queue/a", 11_000)]), "there is room for that"
         assert not record.merge([large(5, "/queue/a", 20_000)])
+        wide: dict[str, object] = {"dead_letters": "x" * 10_000 + "\N{GRINNING FACE}"}
+        assert record.refusal([Change(DESTINATION, "/queue/a", wide)]) is not None, "it takes more in memory"
         assert record.refusal([Change(DESTINATION, "/queue/c", {"dead_letters": "x" * 10_000})]) is not None
         assert record.refusal([Change(DESTINATION, "/queue/a", {"dead_letters": "x"})]) is None
         assert record.merge([entry(6, "/queue/b", value=None)])

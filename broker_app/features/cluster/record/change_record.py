@@ -248,8 +248,12 @@ def bytes_of(changes: Iterable[Change]) -> int:
 
 def _size(entry: Entry) -> int:
     """The bytes that an entry takes in memory, about."""
-    settings = len(entry.value) if entry.value is not None else 0
-    return _ENTRY_BYTES + len(_encoded(entry)) + len(entry.origin) + settings * _SETTING_BYTES
+    value = entry.value or {}
+    texts = [entry.name, entry.origin, entry.version.broker, *value]
+    texts += [one for one in value.values() if isinstance(one, str)]
+    # One character beyond ASCII has all of its text take four bytes each, and four more once it was encoded.
+    size = sum(len(text) if text.isascii() else 8 * len(text) for text in texts)
+    return _ENTRY_BYTES + size + len(value) * _SETTING_BYTES
 
 
 def _encoded(entry: Entry) -> bytes:
