@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from tests.support.node_process import NodeProcess, Nodes, nodes_in
 from tests.support.ports import reserve_ports
 
 SECRET = "a secret of the cluster in this test"
+#: brokers of a cluster
+BROKERS = 5 if "SOAK" in os.environ else 3
 
 
 class Brokers:
@@ -49,8 +52,8 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
 
 
 @pytest.fixture
-def three(nodes: Nodes) -> Brokers:
-    """Three brokers that run."""
-    brokers = Brokers(nodes, 3)
+def several(nodes: Nodes) -> Brokers:
+    """Brokers that run."""
+    brokers = Brokers(nodes, BROKERS)
     brokers.start()
     return brokers

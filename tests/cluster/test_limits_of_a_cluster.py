@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 
 import mom_client
-from tests.cluster.conftest import Brokers
+from tests.cluster.conftest import BROKERS, Brokers
 from tests.support.awaiting import becomes
 from tests.support.node_process import NodeProcess, Nodes
 
@@ -32,8 +32,8 @@ async def taken(client: mom_client.Client, number: int = 2 * MOST) -> int:
 
 
 def limited(nodes: Nodes, scope: str) -> Brokers:
-    """Three brokers that run, with a queue of 100 messages."""
-    brokers = Brokers(nodes, 3)
+    """Brokers that run, with a queue of 100 messages."""
+    brokers = Brokers(nodes, BROKERS)
     rows = {QUEUE: {"max_messages": MOST, "limit_behavior": "REJECT_NEWEST", "scope": scope}}
     for node in brokers:
         node.destinations = rows
@@ -49,7 +49,7 @@ async def figures(node: NodeProcess) -> dict[str, float]:
 
 async def test_each_broker_has_a_limit_and_refuses_what_is_persistent_beyond_it(nodes: Nodes) -> None:
     brokers = limited(nodes, "broker")
-    shown = {"limit": MOST, "scope": "broker", "brokers": 3, "effective": 3 * MOST}
+    shown = {"limit": MOST, "scope": "broker", "brokers": BROKERS, "effective": BROKERS * MOST}
     for node in brokers:
         await becomes(partial(limit, node), shown)
         async with node.stomp() as client:
@@ -59,13 +59,13 @@ async def test_each_broker_has_a_limit_and_refuses_what_is_persistent_beyond_it(
 
 
 async def test_all_brokers_together_have_a_limit(nodes: Nodes) -> None:
-    b1, b2, b3 = brokers = limited(nodes, "cluster")
-    shown = {"limit": MOST, "scope": "cluster", "brokers": 3, "effective": MOST}
+    b1, b2, *_, last = brokers = limited(nodes, "cluster")
+    shown = {"limit": MOST, "scope": "cluster", "brokers": BROKERS, "effective": MOST}
     for node in brokers:
         await becomes(partial(limit, node), shown)
-    async with b1.stomp() as first, b2.stomp() as second, b3.stomp() as third:
+    async with b1.stomp() as first, b2.stomp() as second, last.stomp() as third:
         assert await taken(first, 60) == 60
         await becomes(partial(figures, b2), {"depth": 0, "fill": 0.6})
         assert await taken(second) == 40
-        await becomes(partial(figures, b3), {"depth": 0, "fill": 1.0})
+        await becomes(partial(figures, last), {"depth": 0, "fill": 1.0})
         assert await taken(third) == 0

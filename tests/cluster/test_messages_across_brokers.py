@@ -1,12 +1,13 @@
-"""Three brokers: what is sent to one reaches consumers of the others, and is settled where it is kept."""
+"""Several brokers: what is sent to one reaches consumers of the others, and is settled where it is kept."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import mom_client
-from tests.cluster.conftest import Brokers
+from tests.cluster.conftest import BROKERS, Brokers
 from tests.support.awaiting import becomes
 from tests.support.node_process import NodeProcess
 from tests.support.patience import patient
@@ -52,9 +53,9 @@ async def consumers(node: NodeProcess, queue: str = "orders") -> int:
 
 
 async def test_a_message_crosses_to_the_broker_of_its_consumer_and_is_settled_where_it_is_stored(
-    three: Brokers,
+    several: Brokers,
 ) -> None:
-    b1, _, b3 = three
+    b1, _, b3, *_ = several
     async with b1.stomp() as producer, b3.stomp() as consumer:
         for number in range(20):
             await producer.send(QUEUE, b"%d" % number)
@@ -64,7 +65,8 @@ async def test_a_message_crosses_to_the_broker_of_its_consumer_and_is_settled_wh
             assert not any(message.redelivered for message in taken)
             await becomes(lambda: depth(b1), (0, 0))
             assert await depth(b3) == (0, 0)
-            assert await shown(b1, "links", "broker", "state", "sent") == [("b2", "up", 0), ("b3", "up", 20)]
+            sent = [(f"b{at}", "up", 20 if at == 3 else 0) for at in range(2, BROKERS + 1)]
+            assert await shown(b1, "links", "broker", "state", "sent") == sent
             found = await shown(b1, "consumers?destination=orders", "broker", "address", "consumers")
             assert found == [("b3", "/queue/orders", 1)]
             await producer.send(QUEUE, b"unsettled")
@@ -77,9 +79,9 @@ async def test_a_message_crosses_to_the_broker_of_its_consumer_and_is_settled_wh
 
 
 async def test_a_quick_consumer_that_pauses_goes_on_where_it_was_and_loses_nothing_to_itself(
-    three: Brokers,
+    several: Brokers,
 ) -> None:
-    b1, b2, _ = three
+    b1, b2, *_ = several
     bodies_sent = [b"%d" % number for number in range(150)]
     async with b1.stomp() as producer, b2.stomp() as consumer:
         async with asyncio.TaskGroup() as sending:
@@ -96,8 +98,8 @@ async def test_a_quick_consumer_that_pauses_goes_on_where_it_was_and_loses_nothi
         await becomes(lambda: depth(b1), (0, 0))
 
 
-async def test_consumers_everywhere_share_a_queue_and_each_message_goes_to_one(three: Brokers) -> None:
-    clients = [node.stomp() for node in three]
+async def test_consumers_everywhere_share_a_queue_and_each_message_goes_to_one(several: Brokers) -> None:
+    clients = [node.stomp() for node in several]
     got: list[bytes] = []
 
     async def consume(client: mom_client.Client) -> None:
@@ -106,20 +108,22 @@ async def test_consumers_everywhere_share_a_queue_and_each_message_goes_to_one(t
                 got.append(message.body)
                 await message.ack()
 
-    async with clients[0], clients[1], clients[2]:
+    async with AsyncExitStack() as opened:
+        for client in clients:
+            await opened.enter_async_context(client)
         tasks = [asyncio.create_task(consume(client)) for client in clients]
-        await becomes(lambda: consumers(three[0]), 3)
-        sent = [b"%d-%d" % (at, number) for at in range(3) for number in range(100)]
+        await becomes(lambda: consumers(several[0]), BROKERS)
+        sent = [b"%d-%d" % (at, number) for at in range(BROKERS) for number in range(100)]
         await asyncio.gather(*(clients[int(body[:1])].send(QUEUE, body) for body in sent))
-        for node in three:
+        for node in several:
             await becomes(lambda node=node: depth(node), (0, 0))  # type: ignore[misc]
         for task in tasks:
             task.cancel()
     assert sorted(got) == sorted(sent)
 
 
-async def test_a_topic_crosses_once_for_all_subscribers_of_a_broker(three: Brokers) -> None:
-    b1, _, b3 = three
+async def test_a_topic_crosses_once_for_all_subscribers_of_a_broker(several: Brokers) -> None:
+    b1, _, b3, *_ = several
     async with (
         b1.stomp() as producer,
         b3.stomp() as one,
@@ -151,8 +155,8 @@ async def subscribers(node: NodeProcess) -> int:
     return sum(one["broker"] != node.name for one in found)
 
 
-async def test_a_request_is_answered_across_brokers(three: Brokers) -> None:
-    b1, _, b3 = three
+async def test_a_request_is_answered_across_brokers(several: Brokers) -> None:
+    b1, _, b3, *_ = several
 
     async def serve(client: mom_client.Client) -> None:
         async with client.subscribe("/queue/work") as requests:
@@ -172,8 +176,8 @@ async def test_a_request_is_answered_across_brokers(three: Brokers) -> None:
         serving.cancel()
 
 
-async def test_a_durable_subscription_is_consumed_from_another_broker(three: Brokers) -> None:
-    b1, b2, b3 = three
+async def test_a_durable_subscription_is_consumed_from_another_broker(several: Brokers) -> None:
+    b1, b2, b3, *_ = several
     async with b1.stomp() as producer, b3.stomp() as client:
         async with client.subscribe("/topic/news", durable="d") as messages:
             await becomes(lambda: subscriptions(b1), ["d"])
@@ -198,8 +202,8 @@ async def consumers_of_subscription(node: NodeProcess, name: str) -> int:
     return int(one["consumers"]) if not isinstance(one["consumers"], list) else len(one["consumers"])
 
 
-async def test_a_shared_subscription_divides_messages_among_brokers(three: Brokers) -> None:
-    b1, b2, b3 = three
+async def test_a_shared_subscription_divides_messages_among_brokers(several: Brokers) -> None:
+    b1, b2, b3, *_ = several
     got: list[bytes] = []
 
     async def consume(client: mom_client.Client) -> None:
@@ -234,8 +238,8 @@ def consumers_in(one: dict[str, Any]) -> int:
     return len(found) if isinstance(found, list) else int(found)
 
 
-async def test_a_rejected_message_is_a_dead_letter_of_the_broker_that_has_stored_it(three: Brokers) -> None:
-    b1, _, b3 = three
+async def test_a_rejected_message_is_a_dead_letter_of_the_broker_that_has_stored_it(several: Brokers) -> None:
+    b1, _, b3, *_ = several
     async with b1.stomp() as producer, b3.stomp() as consumer:
         await producer.send(QUEUE, b"bad")
         async with consumer.subscribe(QUEUE) as messages:
@@ -245,8 +249,8 @@ async def test_a_rejected_message_is_a_dead_letter_of_the_broker_that_has_stored
             assert await depth(b1) == (0, 0)
 
 
-async def test_messages_of_a_consumer_that_left_go_to_one_at_another_broker(three: Brokers) -> None:
-    b1, b2, b3 = three
+async def test_messages_of_a_consumer_that_left_go_to_one_at_another_broker(several: Brokers) -> None:
+    b1, b2, b3, *_ = several
     async with b1.stomp() as producer:
         async with b3.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
             for number in range(5):
@@ -258,8 +262,10 @@ async def test_messages_of_a_consumer_that_left_go_to_one_at_another_broker(thre
             assert all(message.redelivered for message in taken)
 
 
-async def test_after_a_kill_of_the_consumers_broker_its_messages_are_delivered_again(three: Brokers) -> None:
-    b1, b2, b3 = three
+async def test_after_a_kill_of_the_consumers_broker_its_messages_are_delivered_again(
+    several: Brokers,
+) -> None:
+    b1, b2, b3, *_ = several
     async with b1.stomp() as producer, b2.stomp() as other:
         async with b3.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
             for number in range(5):
@@ -272,8 +278,8 @@ async def test_after_a_kill_of_the_consumers_broker_its_messages_are_delivered_a
             assert bodies(taken) == [b"%d" % number for number in range(5)]
 
 
-async def test_messages_of_a_broker_that_is_away_wait_for_its_restart(three: Brokers) -> None:
-    b1, _, b3 = three
+async def test_messages_of_a_broker_that_is_away_wait_for_its_restart(several: Brokers) -> None:
+    b1, _, b3, *_ = several
     async with b1.stomp() as producer:
         for number in range(5):
             await producer.send(QUEUE, b"%d" % number)
@@ -283,8 +289,8 @@ async def test_messages_of_a_broker_that_is_away_wait_for_its_restart(three: Bro
         assert bodies(await take(messages, 5)) == [b"%d" % number for number in range(5)]
 
 
-async def test_a_large_message_and_one_with_all_headers_cross_unchanged(three: Brokers) -> None:
-    b1, _, b3 = three
+async def test_a_large_message_and_one_with_all_headers_cross_unchanged(several: Brokers) -> None:
+    b1, _, b3, *_ = several
     large = bytes(range(256)) * 40_000  # 10 MB
     headers = {"colour": "red:blue\\green\n", "empty": ""}
     async with b1.stomp() as producer, b3.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
@@ -299,9 +305,9 @@ async def test_a_large_message_and_one_with_all_headers_cross_unchanged(three: B
 
 
 async def test_messages_of_a_group_that_are_sent_to_one_broker_go_to_one_consumer_in_order(
-    three: Brokers,
+    several: Brokers,
 ) -> None:
-    clients = [node.stomp() for node in three]
+    clients = [node.stomp() for node in several]
     got: list[tuple[int, bytes]] = []
 
     async def consume(at: int) -> None:
@@ -310,9 +316,11 @@ async def test_messages_of_a_group_that_are_sent_to_one_broker_go_to_one_consume
                 got.append((at, message.body))
                 await message.ack()
 
-    async with clients[0], clients[1], clients[2]:
-        tasks = [asyncio.create_task(consume(at)) for at in range(3)]
-        await becomes(lambda: consumers(three[0]), 3)
+    async with AsyncExitStack() as opened:
+        for client in clients:
+            await opened.enter_async_context(client)
+        tasks = [asyncio.create_task(consume(at)) for at in range(BROKERS)]
+        await becomes(lambda: consumers(several[0]), BROKERS)
         sent = [b"%d %d" % (group, number) for number in range(60) for group in range(6)]
         for body in sent:
             await clients[0].send(QUEUE, body, headers={"JMSXGroupID": body.split()[0].decode()})

@@ -26,12 +26,13 @@ from broker_app.features.cluster.record.record_messages import (
     Proposed,
     Summary,
 )
+from tests.cluster.conftest import BROKERS
 from tests.cluster.record_brokers import Network
 
 A, B = "/queue/a", "/queue/b"
 
 
-def together(names: str = "123", **facts: object) -> Network:
+def together(names: str = "12345"[:BROKERS], **facts: object) -> Network:
     """Brokers b1, b2 …, all connected, with nothing under way."""
     network = Network([f"b{number}" for number in names], **facts)  # type: ignore[arg-type]
     network.connect_all()

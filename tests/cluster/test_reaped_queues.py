@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import mom_client
-from tests.cluster.conftest import Brokers
+from tests.cluster.conftest import BROKERS, Brokers
 from tests.cluster.test_failover_of_clients import linked
 from tests.cluster.test_messages_across_brokers import bodies, take
 from tests.support.awaiting import becomes
@@ -35,32 +35,32 @@ async def visit(client: mom_client.Client, queue: str) -> None:
 async def test_a_queue_of_first_use_is_known_with_its_consumers_and_goes_when_all_brokers_are_done_with_it(
     nodes: Nodes,
 ) -> None:
-    brokers = Brokers(nodes, 3, queue_reap=REAP_S)
+    brokers = Brokers(nodes, BROKERS, queue_reap=REAP_S)
     brokers.start()
-    b1, b2, b3 = brokers
+    b1, b2, *_ = brokers
     for node in brokers:
-        await becomes(lambda node=node: linked(node), 2)  # type: ignore[misc]
+        await becomes(lambda node=node: linked(node), BROKERS - 1)  # type: ignore[misc]
     async with b1.stomp() as producer, b2.stomp() as consumer:
         await producer.send(QUEUE, b"stored at b1")
         assert await propagation(b1) == "local"
         # What b1 told the others after that has arrived, and QUEUE was not in it.
         async with producer.subscribe(OTHER):
-            for node in (b2, b3):
+            for node in brokers.all[1:]:
                 await becomes(lambda node=node: has(node, OTHER), True)  # type: ignore[misc]
                 assert await propagation(node) is None
 
         async with consumer.subscribe(QUEUE) as messages:
-            await becomes(lambda: is_listed(brokers, QUEUE), [True] * 3)
+            await becomes(lambda: is_listed(brokers, QUEUE), [True] * BROKERS)
             await take(messages, 1, ack=False)
         # Nothing but the message at b1 keeps it from now on: another queue that is left later goes.
         await visit(consumer, OTHER)
-        await becomes(lambda: is_listed(brokers, OTHER), [False] * 3, 60)
-        assert await is_listed(brokers, QUEUE) == [True] * 3
+        await becomes(lambda: is_listed(brokers, OTHER), [False] * BROKERS, 60)
+        assert await is_listed(brokers, QUEUE) == [True] * BROKERS
 
         async with producer.subscribe(QUEUE) as messages:
             assert bodies(await take(messages, 1)) == [b"stored at b1"]
             left = asyncio.get_running_loop().time()
-        await becomes(lambda: is_listed(brokers, QUEUE), [False] * 3, 60)
+        await becomes(lambda: is_listed(brokers, QUEUE), [False] * BROKERS, 60)
         assert asyncio.get_running_loop().time() - left >= REAP_S
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mom_client
-from tests.cluster.conftest import SECRET
+from tests.cluster.conftest import BROKERS, SECRET
 from tests.support.awaiting import becomes
 from tests.support.broker_process import BrokerProcess, Reply
 from tests.support.node_process import NodeProcess, Nodes
@@ -21,9 +21,9 @@ WITHIN_S = 2.0
 
 
 @pytest.fixture(scope="module")
-def three(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProcess]]:
-    """Three brokers; the first is the keeper."""
-    ports = reserve_ports(3)
+def several(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProcess]]:
+    """Brokers of which the first is the keeper."""
+    ports = reserve_ports(BROKERS)
     addresses = [f"127.0.0.1:{port}" for port in ports]
     brokers = [
         BrokerProcess(
@@ -84,12 +84,14 @@ async def subscribe(broker: BrokerProcess, name: str) -> None:
         pass
 
 
-async def use(broker: BrokerProcess, durable: str, queue: str) -> None:
-    """Send and receive: by a durable subscription that exists, a queue of first use, and a temporary one."""
+async def use(broker: BrokerProcess, other: BrokerProcess, durable: str, queue: str) -> None:
+    """Send at one broker and receive at the other: by a durable subscription that exists, a queue of first
+    use, and a temporary one."""
     async with (
         client_of(broker) as client,
-        client.subscribe("/topic/prices", durable=durable) as prices,
-        client.subscribe(f"/queue/{queue}") as calls,
+        client_of(other) as elsewhere,
+        elsewhere.subscribe("/topic/prices", durable=durable) as prices,
+        elsewhere.subscribe(f"/queue/{queue}") as calls,
     ):
         await client.send("/topic/prices", b"11")
         price = await anext(prices)
@@ -102,26 +104,26 @@ async def use(broker: BrokerProcess, durable: str, queue: str) -> None:
 
 
 def test_what_is_declared_or_changed_at_one_broker_is_so_at_all_within_two_seconds(
-    three: list[BrokerProcess],
+    several: list[BrokerProcess],
 ) -> None:
     """CL-T02."""
-    b1, b2, b3 = three
-    for broker in three:
+    b1, b2, b3, *_ = several
+    for broker in several:
         poll(lambda broker=broker: accepts_changes(broker))  # type: ignore[misc]
     assert declare(b2, "bills", max_messages=5, limit_behavior="REJECT_NEWEST").status == 201
     own = settings(b2, "bills")
-    poll(lambda: [settings(broker, "bills") for broker in (b1, b3)] == [own, own], WITHIN_S)
+    poll(lambda: [settings(broker, "bills") for broker in several] == [own] * BROKERS, WITHIN_S)
     changed = b3.request("PATCH", "/api/v1/queues/bills", json_body={"max_messages": 7}, if_match="*")
     assert changed.status == 200, changed.body
     poll(lambda: limit(b1, "bills") == 7, WITHIN_S)
     assert b1.request("DELETE", "/api/v1/queues/bills", if_match="*").status == 204
-    poll(lambda: [settings(broker, "bills") for broker in three] == [None] * 3, WITHIN_S)
+    poll(lambda: [settings(broker, "bills") for broker in several] == [None] * BROKERS, WITHIN_S)
 
 
 async def test_what_is_declared_or_durable_is_the_same_at_all_brokers_until_it_is_deleted(
-    three: list[BrokerProcess],
+    several: list[BrokerProcess],
 ) -> None:
-    b1, b2, _ = three
+    b1, b2, *_ = several
     poll(lambda: accepts_changes(b2))
     assert declare(b2, "orders", max_messages=5).status == 201
     poll(lambda: settings(b1, "orders") is not None)
@@ -147,20 +149,23 @@ async def test_what_is_declared_or_durable_is_the_same_at_all_brokers_until_it_i
 
 
 async def test_without_the_keeper_changes_are_refused_and_all_else_goes_on(
-    three: list[BrokerProcess],
+    several: list[BrokerProcess],
 ) -> None:
-    b1, b2, b3 = three
-    b3.kill()  # it would have the clients that b2 refuses
-    poll(lambda: accepts_changes(b2))
+    """CL-T07."""
+    b1, *others = several
+    b2, b3, *_ = others
+    poll(lambda: all(map(accepts_changes, others)))
     await subscribe(b2, "before")
     declare(b2, "declared")
-    poll(lambda: settings(b1, "declared") is not None and "before" in subscriptions(b1))
+    poll(lambda: all(settings(one, "declared") is not None for one in several))
+    poll(lambda: all("before" in subscriptions(one) for one in several))
     b1.terminate()
-    poll(lambda: not accepts_changes(b2))
+    poll(lambda: not any(map(accepts_changes, others)))
     for refused in (
         declare(b2, "refused"),
+        declare(b3, "refused"),
         b2.request("DELETE", "/api/v1/queues/declared", if_match="*"),
-        b2.request("DELETE", "/api/v1/subscriptions/before"),
+        b3.request("DELETE", "/api/v1/subscriptions/before"),
     ):
         assert refused.status == 503
         assert refused.json()["type"].endswith("/master-unavailable")
@@ -169,7 +174,9 @@ async def test_without_the_keeper_changes_are_refused_and_all_else_goes_on(
         await subscribe(b2, "refused")
     assert settings(b2, "declared") is not None
     assert b2.request("POST", "/api/v1/queues/made-by-its-use/messages", b"hello").status == 201
-    await use(b2, "before", "calls")
+    await use(b2, b3, "before", "calls")
+    for broker in others[1:]:
+        broker.kill()  # they would have the clients that b2 refuses from now on
     await _a_broker_waits_for_the_keeper_when_it_starts(b1, b2)
     assert settings(b1, "made-by-its-use") is None
 

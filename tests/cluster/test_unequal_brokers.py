@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cluster.conftest import Brokers
+from tests.cluster.conftest import BROKERS, Brokers
+from tests.cluster.test_failover_of_clients import linked
 from tests.support.awaiting import becomes
 from tests.support.node_process import NodeProcess, Nodes
 
@@ -13,12 +14,12 @@ TAKEN = "imq.brokerid: two brokers have the name 'b1', at {} and {}"
 async def test_a_broker_that_differs_or_has_the_name_of_another_is_refused_with_both_values(
     nodes: Nodes,
 ) -> None:
-    brokers = Brokers(nodes, 3)
-    b1, differs, same_name = brokers
+    brokers = Brokers(nodes, BROKERS)
+    b1, differs, *equal, same_name = brokers
     differs.settings["auto_create_queues"] = False
     same_name.settings["name"] = "b1"
     brokers.start()
-    here, _, elsewhere = brokers.addresses
+    here, *_, elsewhere = brokers.addresses
 
     async def refusals(node: NodeProcess) -> dict[str, bool]:
         """By address, whether the link is refused for the reason of the broker there."""
@@ -29,7 +30,12 @@ async def test_a_broker_that_differs_or_has_the_name_of_another_is_refused_with_
             row["address"]: row["state"] == "refused" and row["reason"].startswith(reasons) for row in rows
         }
 
-    await becomes(lambda: refusals(b1), dict.fromkeys(brokers.addresses[1:], True))
+    refused = {
+        address: node not in equal
+        for address, node in zip(brokers.addresses[1:], brokers.all[1:], strict=True)
+    }
+    await becomes(lambda: refusals(b1), refused)
+    await becomes(lambda: linked(b1), len(equal))
     async with differs.rest() as http:
         rows = (await http.get("/cluster/links")).json()["items"]
     assert not any(row["state"] == "up" for row in rows)
