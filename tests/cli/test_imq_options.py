@@ -10,7 +10,8 @@ from tests.cli.conftest import CommandLine
 def test_properties_and_the_list_of_brokers_are_settings() -> None:
     given = [
         "--port", "0", "-Dimq.brokerid=b1", "-Dimq.cluster.port=7676", "-Dimq.system.max_count=-1",
-        "-Dimq.cluster.hostname=localhost", "-Dimq.autocreate.topic=true", "-cluster", "b1,b2:5000",
+        "-Dimq.cluster.hostname=localhost", "-Dimq.autocreate.topic=true",
+        "-Dimq.destination.DMQ.truncateBody=false", "-cluster", "b1,b2:5000",
     ]  # fmt: skip
     assert translated(given) == [
         "--port", "0", "--name=b1", "--cluster-port=7676", "--max-messages=0", "--cluster", "b1,b2:5000",
@@ -59,6 +60,28 @@ def test_attributes_of_activemq_that_are_so_here_change_nothing() -> None:
             "imq.cluster.sharecc.persist.jdbc.* is no setting here: all brokers keep",
         ),
         ("-Dimq.cluster.heartbeat.port=7676", "imq.cluster.heartbeat.port is no setting here: heart-beats"),
+        (
+            "-Dimq.autocreate.destination.maxNumMsgs=5",
+            "imq.autocreate.destination.* is no setting here: set max_messages and",
+        ),
+        (
+            "-Dimq.message.expiration.interval=60",
+            "imq.message.expiration.interval is no setting here: messages that have expired",
+        ),
+        (
+            "-Dimq.transaction.producer.maxNumMsgs=1000",
+            "imq.transaction.producer.maxNumMsgs is no setting here: the bytes of a transaction",
+        ),
+        (
+            "-Dimq.transaction.consumer.maxNumMsgs=100",
+            "imq.transaction.consumer.maxNumMsgs is no setting here: the bytes of a transaction",
+        ),
+        ("-Dimq.green.threshold=0", "imq.green.threshold is no setting here: memory_bytes bounds"),
+        ("-Dimq.red.threshold=98", "imq.red.threshold is no setting here: memory_bytes bounds"),
+        (
+            "-Dimq.destination.DMQ.truncateBody=true",
+            "imq.destination.DMQ.truncateBody is always false here, and 'true' is not possible: dead letters",
+        ),
         ("-Dimq.service.activelist=jms", "imq.service.activelist is no setting here: stomp_port and"),
         (
             "-Dimq.autocreate.topic=false",

@@ -19,6 +19,9 @@ _IN_STORE: Final = "heart-beats are in the store of the journals, and need no po
 _SET_JOURNAL: Final = "set journal (--journal, MOM_JOURNAL) to postgresql://USER:PASSWORD@HOST/NAME"
 _HA: Final = "true needs cluster_id, cluster_port, journal and name; false contradicts cluster_id"
 _STORE: Final = "jdbc needs journal, the address of a store; file contradicts it"
+_OF_TRANSACTIONS: Final = (
+    "the bytes of a transaction are limited, to a sixteenth of memory_bytes, not its messages: leave it out"
+)
 _NO_LIMIT: Final = MappingProxyType({"-1": "0"})
 
 _TABLE: Final = (
@@ -53,10 +56,31 @@ _TABLE: Final = (
         accepted=("0",),
         about="set consumer-priority at consumers",
     ),
+    ForeignName(
+        "imq.autocreate.destination.*",
+        about="set max_messages and its neighbours for all destinations: mom queue set '>' maxNumMsgs=100000",
+    ),
     ForeignName("imq.autocreate.reaptime", "queue_reap"),
+    ForeignName(
+        "imq.destination.DMQ.truncateBody",
+        accepted=("false",),
+        about="dead letters keep their bodies; max_bytes of their queue bounds them",
+    ),
     ForeignName("imq.system.max_count", "max_messages", values=_NO_LIMIT),
     ForeignName("imq.system.max_size", "max_bytes", values=_NO_LIMIT),
     ForeignName("imq.message.max_size", "max_body_bytes"),
+    ForeignName(
+        "imq.message.expiration.interval",
+        about="messages that have expired are removed all the time: leave it out",
+    ),
+    *(
+        ForeignName(f"imq.transaction.{kind}.maxNumMsgs", about=_OF_TRANSACTIONS)
+        for kind in ("producer", "consumer")
+    ),
+    *(
+        ForeignName(f"imq.{level}.threshold", about="memory_bytes bounds what messages take: set it instead")
+        for level in ("green", "yellow", "orange", "red")
+    ),
     ForeignName("imq.service.activelist", about="stomp_port and stomp_tls_port choose what listens"),
     ForeignName("imq.cluster.clusterid", "cluster_id", must_be_equal=True),
     ForeignName("imq.cluster.heartbeat.interval", "cluster_heartbeat_interval", must_be_equal=True),
