@@ -207,4 +207,7 @@ def test_one_queue_has_the_dead_letters_of_all(broker: BrokerProcess, mom: Comma
     assert publish(broker, "of-all") == publish(broker, "of-all") == 201
     (dead,) = mom("browse", "mq.sys.dmq", "-o", "json").json()
     assert dead["headers"]["dead-reason"] == "OLDEST" and dead["headers"]["dead-broker"]
+    assert mom("queue", "rm", "mq.sys.dmq", "--force", "--yes").code == OK
+    assert publish(broker, "of-all") == 201
+    assert len(mom("browse", "mq.sys.dmq", "-o", "json").json()) == 1, "a dead letter creates it"
     assert mom("queue", "rm", ">", "--yes").code == OK

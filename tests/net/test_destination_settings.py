@@ -159,6 +159,29 @@ def test_every_name_of_glassfish_mq_is_a_setting_or_has_a_replacement() -> None:
         assert (alias.setting in SETTINGS) != bool(alias.instead)
 
 
+def test_two_defaults_differ_from_those_of_glassfish_mq() -> None:
+    theirs = {
+        "maxNumMsgs": 0,
+        "maxTotalMsgBytes": 0,
+        "maxBytesPerMsg": 0,
+        "maxNumProducers": 100,
+        "maxNumActiveConsumers": 0,
+        "limitBehavior": "REJECT_NEWEST",
+        "useDMQ": True,
+        "isLocalOnly": False,
+        "localDeliveryPreferred": False,
+    }
+    ours = {name: getattr(DestinationPolicy(), one.setting) for name, one in GLASSFISH.items() if one.setting}
+    assert ours == theirs | {"maxNumProducers": 0, "limitBehavior": "FLOW_CONTROL"}
+
+
+@pytest.mark.parametrize("name", ["orders", "Orders1", "_orders", "mqueue", "mq.sys.dmq"])
+def test_names_that_glassfish_mq_has_or_reserves_are_ordinary_but_for_those_with_a_dollar(name: str) -> None:
+    assert check_address(f"/queue/{name}") == f"/queue/{name}"
+    with pytest.raises(Refused, match="reserved for the broker"):
+        check_address(f"/queue/${name}")
+
+
 @pytest.mark.parametrize(
     "address", [">", "/queue/>", "/queue/a", "/queue/a.>", "/queue/a b/c", "/topic/a.b.>"]
 )
