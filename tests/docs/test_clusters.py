@@ -1,4 +1,5 @@
-"""The examples of docs/clusters.md: `mom cluster demo` runs as it stands, and the brokers by hand fit."""
+"""The examples of docs/clusters.md: `mom cluster demo` runs as it stands, and so do the commands for brokers
+that are started by hand; their starts fit."""
 
 from __future__ import annotations
 
@@ -28,6 +29,10 @@ pytestmark = pytest.mark.process
 TEXT = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 DEMO = "mom cluster demo\n"
+(SECRET,) = (snippet for snippet in SNIPPETS if snippet.startswith("openssl"))
+(USE,) = (snippet for snippet in SNIPPETS if "mom pub" in snippet)
+#: of the brokers by hand that its commands use
+PORTS = {"8001": 0, "8003": 2}
 
 
 @pytest.fixture
@@ -38,14 +43,20 @@ def environment(tmp_path: Path) -> Mapping[str, str]:
     return found | {"HOME": str(tmp_path), "PATH": f"{BIN}:{found['PATH']}", "PYTHONPATH": str(ROOT)}
 
 
-def test_each_broker_of_the_example_by_hand_has_the_other_two_in_its_list() -> None:
+def test_each_broker_of_the_example_by_hand_has_the_secret_and_the_other_two_in_its_list(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     """What they do is in the test of the demo, which starts them with the same options."""
+    run(["bash", "-euc", SECRET], environment, tmp_path)
     starts = [shlex.split(snippet) for snippet in SNIPPETS if snippet.startswith("mom up")]
     assert not [unknown for words in starts if (unknown := config.unknown_option(words[2:], ()))]
     given = [config.options_in(words[2:]) for words in starts]
-    secret_files = {options.pop("MOM_CLUSTER_SECRET_FILE") for options in given}
-    assert secret_files == set(re.findall(r"> (\S+\.secret)", TEXT))
-    brokers = [settings.load(options | {"MOM_CLUSTER_SECRET": "x" * 16}) for options in given]
+    files = [tmp_path / options.pop("MOM_CLUSTER_SECRET_FILE") for options in given]
+    brokers = [
+        settings.load(options | {"MOM_CLUSTER_SECRET_FILE": str(file)})
+        for options, file in zip(given, files, strict=True)
+    ]
+    assert {broker.cluster_secret for broker in brokers} == {files[0].read_text().strip()}
     addresses = [settings.own_address(broker, broker.cluster_port or 0) for broker in brokers]
     for broker, address in zip(brokers, addresses, strict=True):
         assert {*settings.others(broker, broker.cluster_port or 0), address} == set(addresses)
@@ -92,6 +103,10 @@ def test_the_demo_prints_commands_that_send_to_one_broker_and_receive_at_another
         assert run(["bash", "-euc", receive], environment, tmp_path).endswith("\thello\n")
         ports = [int(port) for port in re.findall(r"http://127\.0\.0\.1:(\d+)/console/", told)]
         assert [_listens(port) for port in ports] == [True] * 3
+        by_hand = re.sub(r":(\d+)", lambda port: f":{ports[PORTS[port[1]]]}", USE)
+        used = run(["bash", "-euc", by_hand], environment, tmp_path / "cluster-demo")
+        assert used.endswith("\tone thousand bolts\n")
+        assert {"b2", "b3"} <= set(used.split()), "the status names the other brokers"
     assert [_listens(port) for port in ports] == [False] * 3
 
 
