@@ -8,6 +8,8 @@ import base64
 import logging
 import os
 import re
+import time
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -40,6 +42,12 @@ def admin(broker: BrokerProcess) -> httpx.AsyncClient:
     )
 
 
+def computed_s(pid: int) -> float:
+    """The processor time of all threads of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Watch:
     """Looks once a second at how the broker is; `broken` are sentences about what it found."""
 
@@ -50,13 +58,16 @@ class Watch:
         #: the worst that was seen
         self.busy_s = self.blocked_s = self.lag_s = 0.0
         self.grown_bytes = 0
+        #: processor time of the broker's process
+        self.computed_s = 0.0
 
     @property
     def worst(self) -> str:
         """The observations, for the log of a test."""
         return (
             f"the loop was held up for {self.busy_s} s at most by what it computed, for {self.blocked_s} s "
-            f"in all, its lag was {self.lag_s} s; memory grew by {self.grown_bytes >> 20} MiB"
+            f"in all, its lag was {self.lag_s} s; memory grew by {self.grown_bytes >> 20} MiB; "
+            f"the broker has computed for {self.computed_s:.0f} s, the test for {time.process_time():.0f} s"
         )
 
     async def look(self) -> None:
@@ -70,6 +81,7 @@ class Watch:
         if not self._broker.running:
             self.broken.append(f"the broker ended:\n{self._broker.log[-8000:]}")
             return
+        self.computed_s = computed_s(self._broker.pid)
         reply = await rest.get("/stats")
         if reply.status_code != 200:
             self.broken.append(f"the administrator is not served: {reply.status_code} {reply.text[:2000]}")
