@@ -1,5 +1,8 @@
 """Expiry, purging, and the backlog that is not in memory."""
 
+import sys
+from types import FrameType
+
 import pytest
 
 from broker_app.base.refused import Refused
@@ -8,6 +11,9 @@ from broker_app.core import records
 from broker_app.core.message import OVERHEAD_BYTES
 from broker_app.core.outcome import LANE, Fetch
 from tests.core.stage import Stage, read
+
+#: calls of functions for a message that is read back and delivered
+MOST_CALLS = 9
 
 
 def numbered(count: int, start: int = 0) -> list[bytes]:
@@ -161,7 +167,44 @@ class TestPurge:
         assert consumer.take() == [b"2"]
 
 
+def calls_of_reading_back(stage: Stage, messages: int) -> int:
+    """The calls of functions in the decision about so many messages that were read back."""
+    (fetch,) = stage.fetches
+    loaded = stage.loaded(fetch._replace(positions=fetch.positions[:messages]))
+    number = 0
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal number
+        number += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        stage.broker.decide([loaded], stage.now_us)
+    finally:
+        sys.setprofile(None)
+    return number
+
+
+def calls_of_a_message(waiting: int) -> float:
+    """The calls for each message that is read back in a queue with so many."""
+
+    def calls(messages: int) -> int:
+        stage = Stage(window=1, fetch_messages=messages)
+        stage.loading = False
+        fill(stage, *[b"x"] * waiting)
+        stage.client().subscribe("/queue/a", credit=1_000)
+        while len(stage.fetches[0].positions) < messages:  # until the size of messages is known
+            stage.decide(stage.loaded(stage.fetches.pop()))
+        return calls_of_reading_back(stage, messages)
+
+    return (calls(300) - calls(100)) / 200
+
+
 class TestPaging:
+    def test_a_message_that_is_read_back_costs_few_calls_however_many_wait(self) -> None:
+        few, many = calls_of_a_message(1_000), calls_of_a_message(20_000)
+        assert few == many <= MOST_CALLS
+
     def test_bodies_beyond_the_window_are_not_in_memory(self) -> None:
         stage = Stage(window=4)
         fill(stage, *numbered(100))

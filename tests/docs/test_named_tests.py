@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLES = {
     "docs/security.md": 40,
     "docs/decisions/0030-enhanced-clusters.md": 35,
-    "docs/decisions/0032-what-users-of-other-brokers-expect.md": 24,
+    "docs/decisions/0032-what-users-of-other-brokers-expect.md": 40,
     "docs/design/findings.md": 55,
 }
 #: of clusters and of dynamic failover
@@ -25,6 +25,12 @@ SCENARIOS = [
 OF_SECURITY = [
     *(f"G{number}" for number in range(1, 20)),
     *(f"R{number}" for number in (*range(1, 8), 9, 11, 12, 13)),
+]
+#: of what users of other brokers expect
+OF_OTHER_BROKERS = [
+    *(f"F{number}" for number in range(1, 11)),
+    *(f"S{number}" for number in range(1, 10)),
+    *(f"T{number}" for number in range(1, 6)),
 ]
 #: of the console: those that were open or partly closed, and new ones
 OF_CONSOLE = [
@@ -57,6 +63,12 @@ def test_each_finding_about_security_has_a_row() -> None:
     rows = re.findall(r"^\| ((?:[FGR]\d+(?:, )?)+) \|", text, re.MULTILINE)
     shown = {finding for row in rows for finding in row.split(", ")}
     assert [finding for finding in OF_SECURITY if finding not in shown] == []
+
+
+def test_each_finding_about_other_brokers_has_a_row() -> None:
+    (document,) = (one for one in TABLES if "0032" in one)
+    text = (ROOT / document).read_text(encoding="utf-8")
+    assert [finding for finding in OF_OTHER_BROKERS if f"\n| {finding} |" not in text] == []
 
 
 def test_each_finding_in_the_console_has_a_row() -> None:
