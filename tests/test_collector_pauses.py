@@ -11,7 +11,7 @@ import pytest
 from broker_app.config import MIB, Config
 from broker_app.net.auth.login import Logins
 from broker_app.net.server.listeners import Ports, bound
-from broker_app.node.collector_pauses import ALL_EVERY_S, CollectorPauses
+from broker_app.node.collector_pauses import ALL_EVERY_S, MANY, CollectorPauses
 from broker_app.node.node import Node
 from broker_app.node.process import Site, run
 from tests.support.small_node import policy_of, small_node
@@ -58,15 +58,38 @@ def pauses(clock: Clock) -> Iterator[CollectorPauses]:
 def test_what_survives_a_long_collection_is_not_looked_at_again(
     pauses: CollectorPauses, clock: Clock
 ) -> None:
-    kept = [[number] for number in range(1_000)]
+    kept = [[number] for number in range(MANY)]
     before = gc.get_freeze_count()
     clock.step_s = 0.021
     gc.collect()
     assert gc.get_freeze_count() >= before + len(kept)
 
 
-def test_after_a_short_collection_nothing_is_set_aside(pauses: CollectorPauses, clock: Clock) -> None:
+def test_a_collection_that_takes_long_for_its_garbage_sets_nothing_aside(
+    pauses: CollectorPauses, clock: Clock
+) -> None:
     kept = [[number] for number in range(1_000)]
+    for _ in range(MANY):
+        cycle: list[object] = []
+        cycle.append(cycle)
+    before = gc.get_freeze_count()
+    clock.step_s = 0.021
+    gc.collect()
+    assert gc.get_freeze_count() < before + len(kept)
+
+
+def test_full_collections_are_frequent_until_it_has_stopped(clock: Clock) -> None:
+    former = gc.get_threshold()
+    pauses = CollectorPauses(0.02, clock)
+    pauses.start()
+    meanwhile = gc.get_threshold()
+    pauses.stop()
+    assert meanwhile[2] < former[2]
+    assert gc.get_threshold() == former
+
+
+def test_after_a_short_collection_nothing_is_set_aside(pauses: CollectorPauses, clock: Clock) -> None:
+    kept = [[number] for number in range(MANY)]
     before = gc.get_freeze_count()
     clock.step_s = 0.019
     gc.collect()
