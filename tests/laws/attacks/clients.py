@@ -223,7 +223,7 @@ def in_frames(frames: bytes) -> Attack:
             writer.write(UPGRADE)
             await reader.readuntil(b"\r\n\r\n")
             writer.write(bytes((0x82, 0x80 | len(CONNECT))) + bytes(4) + CONNECT)
-            assert b"CONNECTED" in await reader.readuntil(b"\0")
+            assert b"CONNECTED" in await reader.readuntil(b"\n\n\0")
             writer.write(frames + bytes((0x82, 0x80 | len(LAST))) + bytes(4) + LAST)
             return await answer_from(partial(reader.read, 1 << 18))
         except ConnectionError:
