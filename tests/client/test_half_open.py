@@ -19,9 +19,8 @@ async def test_it_takes_over_from_a_connection_in_which_everything_is_swallowed(
         urls = [f"stomp://127.0.0.1:{way.port}" for way in (broken, sound)]
         # The broker hears nothing and expects nothing: it never notices by itself.
         beats = {"heart-beat": "0,300"}
-        facts = {"login": "anna", "passcode": PASSWORD}
         async with (
-            mom_client.connect(urls, heart_beat_s=0.3, headers=beats, **facts) as mom,
+            mom_client.connect(urls, heart_beat_s=0.3, headers=beats, login="anna", passcode=PASSWORD) as mom,
             mom.subscribe("/topic/a", durable="mine") as messages,
         ):
             (former,) = broker.registry.sessions

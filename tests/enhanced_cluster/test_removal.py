@@ -123,7 +123,8 @@ def test_of_a_member_that_was_taken_over_many_times_two_journals_are_left(shop: 
 
 
 def test_a_journal_that_may_be_taken_over_or_is_the_newest_drained_one_is_kept(shop: Shop) -> None:
-    for generation, state in enumerate(("stopped", "restarting", "kept", "serving", "drained")):
+    states: tuple[JournalState, ...] = ("stopped", "restarting", "kept", "serving", "drained")
+    for generation, state in enumerate(states):
         shop.journal(generation, state)
     assert list(superseded(shop.registry.journals())) == []
     older = shop.journal(5, "drained")

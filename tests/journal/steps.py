@@ -84,12 +84,16 @@ class Steps:
 
     def loop(self) -> Loop:
         """The loop of another broker."""
-        return self._with(Loop())
+        loop = Loop()
+        self._going.append(loop)
+        return loop
 
     def worker(self, name: str, call_soon_threadsafe: CallSoon | None) -> Worker:
         """Stand in for `journal.worker.Worker`."""
         assert call_soon_threadsafe is not None
-        return self._with(Worker(name, call_soon_threadsafe))
+        worker = Worker(name, call_soon_threadsafe)
+        self._going.append(worker)
+        return worker
 
     def works(self, name: str) -> bool:
         """Return whether a thread of this name has something to do."""
@@ -120,10 +124,6 @@ class Steps:
         """Go on until none has anything to do."""
         while self.step():
             pass
-
-    def _with(self, one: Any) -> Any:
-        self._going.append(one)
-        return one
 
 
 class Loop:

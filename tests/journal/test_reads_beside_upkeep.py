@@ -83,8 +83,8 @@ class Broker:
             raise self._error
 
     def _take(self) -> tuple[OpenResult, list[StoredBatch]]:
-        shared = isinstance(self.journal, SharedJournal)
-        opened = self.journal.open(force=True) if shared else self.journal.open()
+        journal = self.journal
+        opened = journal.open(force=True) if isinstance(journal, SharedJournal) else journal.open()
         return opened, list(self.journal.replay())
 
     def _taken(self, found: tuple[OpenResult, list[StoredBatch]] | None, error: Exception | None) -> None:
@@ -292,7 +292,7 @@ def memory() -> Iterator[Path]:
 @pytest.fixture
 def journals(
     request: pytest.FixtureRequest, memory: Path, kind: str
-) -> Callable[[Steps, Loop, str, str], Journal]:
+) -> Callable[[Steps, str, Loop, str], Journal]:
     """Makes the journal of a name, in a store with connections of its own."""
 
     def make(steps: Steps, name: str, loop: Loop, broker: str) -> Journal:

@@ -268,7 +268,7 @@ def test_a_lease_that_was_not_renewed_expires(stores: tuple[Store, Store]) -> No
         one.renew(30)
 
 
-def test_a_former_holder_changes_nothing(stores: tuple[Store, Store]) -> None:
+def test_a_former_holder_changes_nothing(stores: tuple[ErasableStore, ErasableStore]) -> None:
     one, two = stores
     one.acquire(ONE, 30)
     one.append(1, 1, 1, b"first")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
@@ -120,12 +120,13 @@ async def test_of_a_large_message_little_more_than_a_part_is_written_before_its_
         (session,) = broker.registry.sessions
         connection = session.conversation.transport
         assert isinstance(connection, TcpConnection)
-        client.writer.transport.pause_reading()
+        reading = cast(asyncio.Transport, client.writer.transport)
+        reading.pause_reading()
         broker.engine.submit(c.Publish(Listener().peer, [(Envelope("/queue/a", b""), large, None)]))
         await broker.engine.wait_idle()
         await until(lambda: connection._transport.get_write_buffer_size())
         for _ in range(100):
             await asyncio.sleep(0)
         assert connection._transport.get_write_buffer_size() <= 2 * PART
-        client.writer.transport.resume_reading()
+        reading.resume_reading()
         assert (await client.frame()).endswith(large)

@@ -111,7 +111,8 @@ async def test_pages_have_all_rows_of_a_destination_and_each_destination_once(cl
     ]
     assert places(await cluster.get()) == expected
     for limit in (1, 2, 3, 5, 6):
-        found, after = [], {}
+        found: list[tuple[str, str]] = []
+        after: dict[str, str] = {}
         while True:
             page = await cluster.get(limit=limit, **after)
             assert len({row["address"] for row in page["items"]}) <= limit

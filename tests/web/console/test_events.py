@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -102,7 +103,7 @@ def test_an_alert_in_the_log_is_in_english_the_sentence_of_the_broker(
     log = EventLog(lambda: 1_750_000_000.0)
     alert = Alert("7", "r", "no-consumer", "warning", "/queue/orders", 1, 0.0, 0.0, 1204, {"depth": 1204})
     about = shown(alert)
-    of = {name: about[name] for name in ("condition", "subject", "value")}  # type: ignore[literal-required]
+    of: dict[str, Any] = {name: about[name] for name in ("condition", "subject", "value")}  # type: ignore[literal-required]
     log.report(ALERT_FIRED, "r", detail=about["detail"], alert="7", found=about["facts"], **of)
     monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
     assert about["detail"] in inside.get("/console/events/").content.decode()
