@@ -1,4 +1,4 @@
-"""What an alert has found, as a sentence in the language of the page."""
+"""The sentence about what an alert has found, in the language of the page."""
 
 from __future__ import annotations
 
