@@ -84,7 +84,13 @@ def test_what_an_alert_has_found_is_in_the_language_of_the_page(
     german: str,
 ) -> None:
     log = EventLog(lambda: 1_750_000_000.0)
-    of = {"alert": "7", "condition": condition, "subject": subject, "value": value, "found": found}
+    of: dict[str, Any] = {
+        "alert": "7",
+        "condition": condition,
+        "subject": subject,
+        "value": value,
+        "found": found,
+    }
     log.report(ALERT_FIRED, "r", code=condition.upper(), detail="in English", **of)
     monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
     page = inside.get("/console/events/", headers={"Accept-Language": "de"}).content.decode()
