@@ -47,7 +47,7 @@ export default defineConfig({
             { name: "vendor", test: /node_modules.(htmx|lit|@lit|tinykeys)|src.(gettext|language|islands.island|live.source)\.ts/ },
             {
               name: "frame",
-              test: /src.(deferred|favourites|generated.tables|destinations.(stats|tree)|times|recent|rows|pages|live.(explorer-filter|polling)|view.(format|icon|moment|name|sign|zone)|islands.(banners|branch|live-pill|marked-destinations|node-line))\.ts/,
+              test: /src.(deferred|favourites|generated.(signs.severity|tables)|destinations.(stats|tree)|times|recent|rows|pages|live.(explorer-filter|polling)|view.(format|icon|moment|name|refusal|sign|sparkline|zone)|islands.(banners|branch|live-pill|marked-destinations|node-line))\.ts/,
             },
           ],
         },

@@ -69,7 +69,7 @@ def by_listener(text: str, general: ListSettings) -> dict[str, ListSettings]:
 
 
 def receipts_of(text: str, listener: str) -> str | None:
-    """When the frames of transactions are confirmed at a listener; None if the text does not name it."""
+    """The word for when a listener confirms frames of transactions; None if the text does not name it."""
     return _connectors(text).get(listener, {}).get("receipts")
 
 

@@ -102,7 +102,7 @@ def a_timing(chance: random.Random) -> Timing:
     return Timing(heartbeat_s, chance.randint(1, 4), monitor_s, chance.randint(1, 4), lease_s)
 
 
-@pytest.mark.parametrize("number", rounds(few=2, many=100))
+@pytest.mark.parametrize("number", rounds(2, 100))
 def test_a_takeover_begins_within_the_worst_case_although_looks_take_their_time(number: int) -> None:
     chance = random.Random(FIRST_SEED + number)
     for _ in range(150):

@@ -56,7 +56,7 @@ class RemoveMember(Protocol):
     """Removes a member that is gone for good. Raises Refused."""
 
     def __call__(self, member: str, *, force: bool) -> Awaitable[RemovalReport]:
-        """What was deleted."""
+        """The journals that were deleted."""
 
 
 class MemberOrder(msgspec.Struct, forbid_unknown_fields=True):

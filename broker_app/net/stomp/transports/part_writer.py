@@ -31,7 +31,8 @@ class PartWriter:
         self._congested = congested
         self._uncongested = uncongested
         self._end = end
-        self._parts: deque[memoryview] = deque()
+        #: what waits; small data may be written to the transport itself while it is empty
+        self.parts: deque[memoryview] = deque()
         #: the transport has enough; data waits
         self._paused = self._waits = False
         #: the next part will have its turn; the connection ends behind the last one
@@ -40,17 +41,17 @@ class PartWriter:
     def write(self, data: bytes) -> None:
         """Send `data` behind what was written before."""
         part = self._part
-        if not self._parts and len(data) <= part:
+        if not self.parts and len(data) <= part:
             self._transport.write(data)
             return
         view = memoryview(data)
-        self._parts.extend(view[at : at + part] for at in range(0, len(view), part))
+        self.parts.extend(view[at : at + part] for at in range(0, len(view), part))
         self._go_on()
 
     def close(self) -> None:
         """End the connection behind what was written."""
         self._closes = True
-        if not self._parts:
+        if not self.parts:
             self._end()
 
     def pause(self) -> None:
@@ -64,10 +65,10 @@ class PartWriter:
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._parts and not (self._paused or self._scheduled):
+        if self.parts and not (self._paused or self._scheduled):
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._write_part)
-        waits = self._paused or bool(self._parts)
+        waits = self._paused or bool(self.parts)
         if waits != self._waits:
             self._waits = waits
             (self._congested if waits else self._uncongested)()
@@ -75,9 +76,9 @@ class PartWriter:
     def _write_part(self) -> None:
         self._scheduled = False
         if self._transport.is_closing():
-            self._parts.clear()
+            self.parts.clear()
         elif not self._paused:
-            self._transport.write(self._parts.popleft())
-            if self._closes and not self._parts:
+            self._transport.write(self.parts.popleft())
+            if self._closes and not self.parts:
                 self._end()
         self._go_on()

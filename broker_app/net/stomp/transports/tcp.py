@@ -86,7 +86,11 @@ class TcpConnection(asyncio.Protocol):
     # for the session
 
     def write(self, data: bytes) -> None:
-        if not self._lingers:
+        if self._lingers:
+            return
+        if len(data) <= TLS_PART and not self._writer.parts:  # a call less for each frame
+            self._transport.write(data)
+        else:
             self._writer.write(data)
 
     def close(self) -> None:
