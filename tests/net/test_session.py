@@ -9,6 +9,7 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.config import Config
+from broker_app.core.broker import Broker
 from broker_app.core.message import MessageIds
 from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity
@@ -67,6 +68,7 @@ class Stage:
         self.config = Config(max_frames_per_second=100)
         self.commands: list[Any] = []
         self.engine: Any = SimpleNamespace(
+            broker=Broker(),
             ended=None,
             full=False,
             must_wait=lambda peer: self.engine.full,

@@ -86,7 +86,7 @@ def test_each_setting_is_shown_with_its_source(inside: Client) -> None:
     assert titles[:-1] == [capfirst(title) for title in TITLES.values()], "the groups of `mom up --help`"
     assert page.count("<thead>") == 1
     page = inside.get("/console/configuration/", {"chosen": "on"}).content.decode()
-    assert "MOM_DATA" in page and "heartbeat_ms" not in page
+    assert "MOM_<wbr>DATA" in page and "heartbeat_ms" not in page
     assert "No setting matches" in inside.get("/console/configuration/?filter=xyz").content.decode()
 
 
