@@ -13,7 +13,6 @@ from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.config import Config
 from broker_app.core.half_open import taken_over
-from broker_app.core.model import ClientKey
 from broker_app.engine import Engine
 from broker_app.features.channels.channels import Channels
 from broker_app.features.services.registry import ServiceRegistry
@@ -25,6 +24,7 @@ from broker_app.net.json.outbox import Outbox
 from broker_app.net.json.session import JsonSession
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.policy.access import Access, ConnectionInfo
+from broker_app.net.policy.connection_places import ConnectionPlaces
 from broker_app.net.rest.messages import message_json
 from broker_app.rules.event import WEBSOCKET
 
@@ -62,11 +62,11 @@ class JsonServer:
         self.limits = RestLimits.of(config)
         self.blocks = message_json.Blocks()
         self._sessions: dict[JsonSession, JsonConnection] = {}
-        #: the users of those that have a place
-        self._users: dict[JsonSession, str] = {}
         #: of sessions that have logged in
-        self.places = Shares(
-            lambda: self.config.max_connections, "connections", "close some (MOM_MAX_CONNECTIONS)"
+        self.places = ConnectionPlaces[JsonSession](
+            Shares(lambda: self.config.max_connections, "connections", "close some (MOM_MAX_CONNECTIONS)"),
+            lambda session: session.engine_client.peer.client_key,
+            lambda session: self._sessions[session].close(taken_over()),
         )
 
     @property
@@ -103,29 +103,7 @@ class JsonServer:
             await connection.run(receive)
         finally:
             del self._sessions[session]
-            self._leave(session)
-
-    def enter(self, session: JsonSession, identity: Identity, client_key: ClientKey) -> None:
-        """Note that a session has logged in. Raises Refused when there are too many; former ones of the same
-        client give way."""
-        admin = self.access.is_admin(identity)
-        try:
-            self.places.check(identity.user, admin=admin)
-        except Refused:
-            former = [
-                one for one in self._users if client_key and one.engine_client.peer.client_key == client_key
-            ]
-            for one in former:
-                self._sessions[one].close(taken_over())
-                self._leave(one)  # its place is free at once
-        self.places.take(identity.user, admin=admin)
-        self._users[session] = identity.user
-
-    def _leave(self, session: JsonSession) -> None:
-        """Free the place of a session, if it has one."""
-        user = self._users.pop(session, None)
-        if user is not None:
-            self.places.add(user, -1)
+            self.places.leave(session)
 
     async def _identity(self, scope: MutableMapping[str, Any], address: str) -> Identity | None:
         """The identity that the header Authorization of the handshake proves; None without that header.

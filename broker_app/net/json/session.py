@@ -15,7 +15,6 @@ from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
-from broker_app.core.model import ClientKey
 from broker_app.core.position import Position, known_start
 from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import ArrivalFeed
@@ -34,6 +33,7 @@ from broker_app.net.json.registrations import Registrations
 from broker_app.net.json.subscriptions import Deliveries, Notifications
 from broker_app.net.live_subscribers import WEBSOCKET, LiveSubscriber
 from broker_app.net.policy.access import Client, ConnectionInfo
+from broker_app.net.policy.connection_places import client_key
 from broker_app.net.rest.messages.parts import Part
 from broker_app.rules.event import RECEIVE
 
@@ -179,20 +179,22 @@ class JsonSession:
             self._server.state.check()
         except Refused as refused:
             raise Closed(refused, _TRY_LATER) from None
-        client_key = _client_key(identity, instance)
+        key, admin = client_key(identity, "", instance), self._server.access.is_admin(identity)
         try:
-            self._server.enter(self, identity, client_key)
+            self._server.places.take(self, identity.user, key, admin=admin)
         except Refused as refused:
             raise Closed(refused, _POLICY) from None
         self.identity = identity
-        self.engine_client.peer.client_key = client_key
+        self.engine_client.peer.client_key = key
         self.client = Client(identity, self.connection_info)
         self.engine_client.peer.user = identity.user
         self.engine_client.peer.client = self.client.record_address
         self._authenticated()
         journal = self.engine_client.engine.broker.turn.ids.journal
-        facts = {"broker": self.config.name, "server": self._server.version, "journal": journal}
-        self._outbox.put(events.encode(events.Ready(user=identity.user, **facts)))
+        ready = events.Ready(
+            user=identity.user, broker=self.config.name, server=self._server.version, journal=journal
+        )
+        self._outbox.put(events.encode(ready))
 
     async def _login(self, operation: o.Login) -> None:
         login, passcode = operation.login or "", operation.passcode or ""
@@ -201,7 +203,8 @@ class JsonSession:
         if self.client is not None:
             if login or not operation.client_instance:  # no password is verified: that costs 20 ms
                 raise Refused("conflict", f"{self.user} is logged in already; open another connection")
-            self.engine_client.peer.client_key = _client_key(self.client.identity, operation.client_instance)
+            key = client_key(self.client.identity, "", operation.client_instance)
+            self.engine_client.peer.client_key = key
             self._done(operation.ref)
             return
         try:
@@ -393,11 +396,6 @@ class JsonSession:
         self._end_subscription(subscription)
         event = events.Unsubscribed(sub=subscription.id)
         self._outbox.put(events.with_problem(event, refused))
-
-
-def _client_key(identity: Identity, instance: str) -> ClientKey:
-    """The same for all connections of a client of one user and token; empty if it has no name."""
-    return (identity.user, identity.token, "", instance) if instance else ()
 
 
 def _position(after: int | str | None) -> Position:

@@ -28,6 +28,7 @@ from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.broker_state import BrokerState
 from broker_app.net.policy.access import Access
+from broker_app.net.policy.connection_places import ConnectionPlaces
 from broker_app.net.stomp.conversation import Authenticated, Environment
 from broker_app.net.stomp.login.registrations import Outcome, Registrar
 from broker_app.net.stomp.session import StompSession
@@ -51,6 +52,12 @@ class ClientList(NamedTuple):
     version: int = 0
     since_s: float | None = None
     behind: bool = False
+
+
+def _end_former(session: StompSession) -> None:
+    """End a session that its client has left behind."""
+    session.shutdown(taken_over())
+    session.lost()
 
 
 class OpenRegistrar:
@@ -110,13 +117,17 @@ class SessionRegistry:
         self.requests = EngineClient(engine, "stomp")
         self.sessions: dict[StompSession, None] = {}
         self._none_left = asyncio.Event()
-        #: the users of sessions that have logged in
-        self._users: dict[StompSession, str] = {}
+        #: of sessions that have logged in
+        self._places = ConnectionPlaces[StompSession](
+            Shares(
+                *(lambda: self.config.max_connections, "connections"),
+                *("close some (MOM_MAX_CONNECTIONS)", "too-many"),
+            ),
+            lambda session: session.peer.client_key,
+            _end_former,
+        )
         #: those of them that are pages of the console
         self._of_console: set[StompSession] = set()
-        self._places = Shares(
-            lambda: self.config.max_connections, "connections", "close some (MOM_MAX_CONNECTIONS)", "too-many"
-        )
         #: sessions with fast heart-beats, which are checked by themselves: seconds between two checks, when
         #: the next one is due (monotonic)
         self._fast: dict[StompSession, tuple[float, float]] = {}
@@ -163,15 +174,7 @@ class SessionRegistry:
         if not identity.is_of_console:
             self._state.check()
         admin = self.access.is_admin(identity)
-        try:
-            self._places.check(identity.user, admin=admin)
-        except Refused:
-            former = [one for one in self.sessions if client_key and one.peer.client_key == client_key]
-            for one in former:
-                one.shutdown(taken_over())
-                one.lost()  # its place is free at once
-        self._places.take(identity.user, admin=admin)
-        self._users[session] = identity.user
+        self._places.take(session, identity.user, client_key, admin=admin)
         if identity.is_of_console:
             self._of_console.add(session)
 
@@ -183,9 +186,7 @@ class SessionRegistry:
         if not self.sessions:
             self._none_left.set()
         self._of_console.discard(session)
-        user = self._users.pop(session, None)
-        if user is not None:
-            self._places.add(user, -1)
+        self._places.leave(session)
         self._fast.pop(session, None)
         came, went = self._bytes_gone
         self._bytes_gone = came + session.conversation.bytes_in, went + session.conversation.bytes_out
@@ -194,7 +195,7 @@ class SessionRegistry:
     @property
     def of_programs(self) -> int:
         """The number of sessions that have logged in, without pages of the console."""
-        return len(self._users) - len(self._of_console)
+        return len(self._places) - len(self._of_console)
 
     @property
     def bytes_total(self) -> tuple[int, int]:

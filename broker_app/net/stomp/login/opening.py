@@ -12,6 +12,7 @@ from broker_app.core.model import ClientKey
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.policy.access import Client, ConnectionInfo
+from broker_app.net.policy.connection_places import client_key
 from broker_app.net.stomp import rendering
 from broker_app.net.stomp.acknowledgements import Acknowledgements
 from broker_app.net.stomp.bridge_flows import Bridged
@@ -154,9 +155,7 @@ class Opening:
         return conversation.transport.connection_info._replace(client=conversation.client_id or None)
 
     def _client_key(self, identity: Identity) -> ClientKey:
-        """The same for all connections of a client of one user and token; empty if it has no name."""
-        client = self._conversation.client_id, self._handshake.instance
-        return (identity.user, identity.token, *client) if any(client) else ()
+        return client_key(identity, self._conversation.client_id, self._handshake.instance)
 
     def _registered(self, identity: Identity, connection: str, outcome: Outcome) -> None:
         if self._conversation.state != AUTHENTICATING:
