@@ -40,7 +40,7 @@ Counts = dict[str, tuple[float, float]]
 
 
 class Case(NamedTuple):
-    """So many `messages`, `window` at a time, which `work` publishes and receives over `connections`."""
+    """Messages that `work` publishes and receives over `connections`, `window` of them at a time."""
 
     title: str
     work: Callable[[Mom, Case], Callable[[int], None]]

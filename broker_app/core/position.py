@@ -30,6 +30,11 @@ class Position(NamedTuple):
             return None
         return cls(int(seq), journal)
 
+    @classmethod
+    def of(cls, given: int | str) -> Position | None:
+        """The position that a client names as a number, or as a text; None for what is none."""
+        return cls(given) if isinstance(given, int) else cls.read(given)
+
     def was_given(self, turn: Turn) -> bool:
         """Return whether the journal of a broker can have given the position. One without a tag is taken as
         its own unless it is too high."""

@@ -21,7 +21,7 @@ from broker_app.web.console.base.labels import name_of, place_of
 from broker_app.web.console_files import BUILT, MANIFEST
 
 register = template.Library()
-#: where names of destinations may be broken
+#: where names of destinations and of variables may be broken
 _PARTS = re.compile(r"(?<=[./:_-])")
 
 
@@ -60,7 +60,7 @@ def icon(name: str) -> SafeString:
 
 @register.filter
 def breakable(name: str) -> SafeString:
-    """The name of a destination, breakable after dots and slashes so that it fits a phone, as in
+    """The name of a destination or variable, breakable behind its marks so that it fits a phone, as in
     `frontend/src/view/name.ts`."""
     return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in _PARTS.split(name)))
 

@@ -1,4 +1,4 @@
-"""What a message or a consumer asks for holds across brokers: delays, expiry, priorities, selectors,
+"""Options of messages and consumers hold across brokers: delays, expiry, priorities, selectors,
 exclusive consumers, and consumers of one broker only.
 
 The brokers are shared; each test has queues of its own."""

@@ -1,5 +1,5 @@
-"""Reads of a journal find their records, whenever its upkeep replaces or deletes segments, and whoever takes
-it over meanwhile.
+"""Records of a journal are found whenever they are read: while its upkeep replaces and deletes segments, and
+while another broker takes it over.
 
 In an order, a broker publishes, reads, settles and writes snapshots until another one has taken its journal
 over, or, of a journal of its own, until it is killed. The threads of both go on in steps (`Steps`). The taker

@@ -292,11 +292,10 @@ def _enhanced(given: invocation.Invocation) -> Mapping[str, Any]:
 
 def _member(given: invocation.Invocation, name: str) -> Mapping[str, Any]:
     """A member of the enhanced cluster. Raises Failure."""
-    known = _enhanced(given)["members"]
-    for one in known:
-        if one["broker"] == name:
-            return one  # type: ignore[no-any-return]
-    names = ", ".join(one["broker"] for one in known)
+    known: dict[str, Mapping[str, Any]] = {one["broker"]: one for one in _enhanced(given)["members"]}
+    if name in known:
+        return known[name]
+    names = ", ".join(known)
     raise Failure(USAGE, f"there is no member {name}", fix=f"the members are {names}")
 
 

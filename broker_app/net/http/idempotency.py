@@ -144,7 +144,8 @@ class IdempotentRequest:
 
     def _digest(self, body: bytes) -> bytes:
         request = self._request
-        parts = [self._operation, request.name.encode(), request.query_string, request.content_type]
+        parts = [request.method.encode(), self._operation, request.name.encode()]
+        parts += [request.query_string, request.content_type]
         parts += [b"%b: %b" % header for header in request.headers if header[0].startswith((b"mom-", b"ce-"))]
         digest = blake2b(b"\n".join([*parts, b"", b""]), digest_size=32)
         digest.update(body)

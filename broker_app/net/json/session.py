@@ -400,12 +400,10 @@ class JsonSession:
 
 def _position(after: int | str | None) -> Position:
     """The position that a subscriber names. Raises Refused."""
-    if not isinstance(after, str):
-        return Position(max(0, after or 0))
-    position = Position.read(after)
+    position = Position.of(after or 0)
     if position is None:
         raise invalid("/after", "must be the event_id or the seq of a notification", after)
-    return position
+    return position._replace(seq=max(0, position.seq))
 
 
 def _destination(operation: o.Subscribe) -> Destination:

@@ -76,7 +76,7 @@ class CursorEndpoints:
 
     def _own(self, given: int | str) -> int:
         """A position in this journal. Raises Refused for one of another."""
-        position = Position(given) if isinstance(given, int) else Position.read(given)
+        position = Position.of(given)
         if position is None:
             raise invalid("/position", "must be a position: a number, or <tag>-<seq>", given)
         own = f"{self._journal.tag:x}"

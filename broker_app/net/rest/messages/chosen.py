@@ -90,7 +90,7 @@ class ChosenMessages:
         own: dict[int, int | str] = {}
         foreign = []
         for at, seq in enumerate(seqs):
-            position = Position(seq) if isinstance(seq, int) else Position.read(seq)
+            position = Position.of(seq)
             if position is None:
                 raise invalid(f"/seqs/{at}", "must be a position: a number, or <tag>-<seq>", seq)
             if position.is_of(turn):
