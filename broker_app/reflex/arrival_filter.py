@@ -18,16 +18,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused, internal
+from broker_app.base.turns import StepsInTurns
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
 from broker_app.core.model import Peer
@@ -156,10 +155,9 @@ class ArrivalFilter:
         #: commands that are held, and their bytes
         self.held = self.held_bytes = 0
         self._idle: list[asyncio.Future[None]] = []
-        self._loop = asyncio.get_running_loop()
-        self._deadline = Deadline(time.monotonic)
         #: what is left for later turns, step by step: of each connection its chains, and its commands
         self._left: deque[Iterator[None]] = deque()
+        self._steps = StepsInTurns(self._left, self._step)
 
     # ------------------------------------------------------------------ commands come
 
@@ -370,20 +368,14 @@ class ArrivalFilter:
     def _later(self, steps: Iterator[None]) -> None:
         """Make steps in later turns, one after the other with those of others."""
         self._left.append(steps)
-        if len(self._left) == 1:
-            self._loop.call_soon(self._turn)
+        self._steps.later()
 
-    def _turn(self) -> None:
-        self._deadline.begin()
-        while self._left:
-            try:
-                next(self._left[0])
-                self._left.rotate(-1)
-            except StopIteration:
-                self._left.popleft()
-            if self._left and self._deadline.passed:
-                self._loop.call_soon(self._turn)
-                return
+    def _step(self) -> None:
+        try:
+            next(self._left[0])
+            self._left.rotate(-1)
+        except StopIteration:
+            self._left.popleft()
 
     # ------------------------------------------------------------------ commands go
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import internal_errors
+from broker_app.base.turns import StepsInTurns
 from broker_app.core import commands as c
 from broker_app.core.destination import is_forwarded, is_reserved
 from broker_app.core.model import Delivery, Peer, Subscription
@@ -71,6 +72,7 @@ class DeliveryFilter:
         self._deadline = Deadline(time.monotonic)
         #: those whose chains are still to begin, in order
         self._unbegun: deque[HeldDelivery] = deque()
+        self._beginning = StepsInTurns(self._unbegun, self._begin_next)
         #: subscriptions with decided deliveries, to be sent in the next turn of the loop
         self._ready: dict[Subscription, None] = {}
 
@@ -137,17 +139,7 @@ class DeliveryFilter:
             self._unbegun.append(held)
         for _ in range(first):
             self._begin_next()
-        if first and self._unbegun:
-            self._loop.call_soon(self._begin)
-
-    def _begin(self) -> None:
-        """Begin the chains that a turn has time for."""
-        self._deadline.begin()
-        while self._unbegun:
-            self._begin_next()
-            if self._unbegun and self._deadline.passed:
-                self._loop.call_soon(self._begin)
-                return
+        self._beginning.later()
 
     def _begin_next(self) -> None:
         held = self._unbegun.popleft()

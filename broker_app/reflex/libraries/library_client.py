@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import internal_errors
+from broker_app.base.turns import StepsInTurns
 from broker_app.reflex.libraries import wire
 from broker_app.reflex.libraries.breaker import OPEN_S, Breaker
 from broker_app.reflex.libraries.process import NICENESS, NICENESS_AFTER_FAILURES, Place, Process
@@ -83,7 +83,7 @@ class LibraryClient:
         self._bytes_in_flight = 0
         #: those that have failed, and why; they are finished in turns of the loop
         self._given_up: deque[tuple[Request, Failure]] = deque()
-        self._turn = Deadline(self._loop.time)
+        self._finishing = StepsInTurns(self._given_up, self._finish_given_up)
         #: since when the first of those in flight is carried out
         self._head_since = 0.0
         self._process: Process | None = None
@@ -306,16 +306,10 @@ class LibraryClient:
         self._waiting.clear()
         self._bytes_in_flight = 0
         if not is_busy:
-            self._finish_given_up()
+            self._finishing.now()
 
     def _finish_given_up(self) -> None:
-        """Finish calls that have failed, for one turn of the loop; the others are in later ones."""
-        self._turn.begin()
-        while self._given_up:
-            self._finish(*self._given_up.popleft())
-            if self._given_up and self._turn.passed:
-                self._loop.call_soon(self._finish_given_up)
-                return
+        self._finish(*self._given_up.popleft())
 
     @staticmethod
     def _finish(request: Request, result: wire.Result | Failure) -> None:
