@@ -106,6 +106,24 @@ def test_everything_is_looked_at_once_in_an_hour(pauses: CollectorPauses, clock:
     assert gc.get_freeze_count() == 0
 
 
+def test_everything_is_looked_at_when_much_was_set_aside_since(clock: Clock) -> None:
+    pauses = CollectorPauses(0.02, clock, most_added=2 * MANY)
+    pauses.start()
+    clock.step_s = 0.021
+    kept = []
+    for _ in range(2):
+        pauses.check()
+        assert gc.get_freeze_count() > 0, "it is not enough yet"
+        kept.append([[number] for number in range(MANY)])
+        gc.collect()
+    pauses.check()
+    assert gc.get_freeze_count() == 0
+    gc.collect()
+    pauses.check()
+    assert gc.get_freeze_count() > 2 * MANY, "what is alive is set aside as before"
+    pauses.stop()
+
+
 def test_when_it_has_stopped_a_long_collection_sets_nothing_aside(clock: Clock) -> None:
     pauses = CollectorPauses(0.0, clock)
     pauses.start()
