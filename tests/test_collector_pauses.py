@@ -124,6 +124,25 @@ def test_everything_is_looked_at_when_much_was_set_aside_since(clock: Clock) -> 
     pauses.stop()
 
 
+def test_of_many_objects_half_as_many_more_are_set_aside_before_all_are_looked_at(clock: Clock) -> None:
+    pauses = CollectorPauses(0.02, clock, most_added=1)
+    pauses.start()
+    clock.now = ALL_EVERY_S
+    pauses.check()
+    clock.step_s = 0.021
+    gc.collect()
+    everything = gc.get_freeze_count()
+    kept = []
+    while len(kept) * MANY < everything // 2:
+        pauses.check()
+        assert gc.get_freeze_count() > 0, "it is not enough yet"
+        kept.append([[number] for number in range(MANY)])
+        gc.collect()
+    pauses.check()
+    assert gc.get_freeze_count() == 0
+    pauses.stop()
+
+
 def test_when_it_has_stopped_a_long_collection_sets_nothing_aside(clock: Clock) -> None:
     pauses = CollectorPauses(0.0, clock)
     pauses.start()

@@ -3,8 +3,8 @@
 A full collection looks at every object. With 10,000 subscriptions that stops the broker for a third of a
 second, again and again, though nearly all of them stay. So what has survived a collection that took long is
 set aside (`gc.freeze`), if it is much: reference counts still free it, and only garbage in cycles waits until
-everything is looked at again. That is once an hour, and sooner when much was set aside since: sessions that
-were alive then and have ended take 5 KiB each.
+everything is looked at again. That is once an hour, and sooner when half as much again was set aside since:
+sessions that were alive then and have ended take 5 KiB each.
 
 Garbage in cycles, such as sessions that have ended, takes microseconds each to free. So full collections are
 five times as frequent as Python's, and each has little of it. One that took long for its garbage sets
@@ -23,9 +23,9 @@ LONG_S: Final = 0.02
 MANY: Final = 20_000
 #: collections of the second generation from one full collection to the next, at least
 _OFTEN: Final = 2
-#: seconds between two collections of what was set aside, at most, and objects that are added in between, at
-#: most: those of about 5,000 sessions
+#: seconds between two collections of what was set aside, at most
 ALL_EVERY_S: Final = 3600.0
+#: objects that may be added in between, those of about 5,000 sessions, or half of all if that is more
 MOST_ADDED: Final = 250_000
 
 
@@ -42,14 +42,15 @@ class CollectorPauses:
         self._clock = clock
         self._most_added = most_added
         self._began = self._all_due = 0.0
-        #: objects that were set aside when all had been looked at, or 0 until they are
-        self._aside = 0
+        #: objects that were set aside when all had been looked at; None until they are
+        self._all: int | None = 0
+        #: those that were set aside since
+        self._added = 0
         self._former = gc.get_threshold()
 
     def start(self) -> None:
         """Set aside what there is now."""
         gc.freeze()
-        self._aside = gc.get_freeze_count()
         first, second, _ = self._former = gc.get_threshold()
         gc.set_threshold(first, second, _OFTEN)
         self._all_due = self._clock() + ALL_EVERY_S
@@ -65,7 +66,7 @@ class CollectorPauses:
         """Have all objects collected the next time, if that is due."""
         if self._clock() >= self._all_due:
             self._all_due = self._clock() + ALL_EVERY_S
-            self._aside = 0
+            self._all = None
             gc.unfreeze()
 
     def _on_collection(self, phase: str, info: dict[str, Any]) -> None:
@@ -73,9 +74,15 @@ class CollectorPauses:
             return
         if phase == "start":
             self._began = self._clock()
-        elif self._clock() - self._began >= self._long_s and len(gc.get_objects()) >= MANY:
+        elif self._clock() - self._began >= self._long_s and (found := len(gc.get_objects())) >= MANY:
             gc.freeze()
-            aside = gc.get_freeze_count()
-            self._aside = self._aside or aside
-            if aside - self._aside >= self._most_added:
-                self._all_due = 0.0
+            self._note(found)
+
+    def _note(self, found: int) -> None:
+        """Count what was set aside; to count all of it again would take as long as to look at it."""
+        if self._all is None:
+            self._all, self._added = found, 0
+            return
+        self._added += found
+        if self._added >= max(self._most_added, self._all // 2):
+            self._all_due = 0.0
