@@ -306,7 +306,7 @@ class Node:
         await self._start_features(started, tasks)
         if self.failed.done():
             raise self.failed.result()
-        started.callback(self._end_input)
+        started.callback(self.end_input)
         await self._listen(started, tasks, stomp, stomp_tls)
         started.callback(rest.stop)
 
@@ -444,10 +444,12 @@ class Node:
     def _hand_over(self, successor: Member) -> None:
         if not self.handed_over.done():
             self.handed_over.set_result(successor)
+            self.end_input()
 
     def _shut_down(self, restart: bool) -> None:
         if not self.shut_down.done():
             self.shut_down.set_result(restart)
+            self.end_input()
 
     def _restart_refusal(self) -> Refused | None:
         """The reason why the broker cannot be restarted by an order; None if it can."""
@@ -474,7 +476,7 @@ class Node:
             self.registry.resume()
             self.json.resume()
 
-    def _end_input(self) -> None:
+    def end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they
         should go after a failure is seen later."""
         if not self.failed.done():

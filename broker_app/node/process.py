@@ -137,6 +137,8 @@ class Process:
         #: of operators, on standby and active
         self._actions = OperatorActions()
         self._stop = asyncio.Event()
+        #: what serves now
+        self._node: Node | None = None
         #: whether an operator has ordered that it starts again after it has stopped
         self.restarts = False
         #: another member has taken over the journal before this broker could
@@ -165,6 +167,8 @@ class Process:
             signal.signal(one, self._signalled_again)
         self.stop_watch.begin()
         self._stop.set()
+        if self._node is not None:
+            self._node.end_input()
 
     def _signalled_again(self, number: int, _: FrameType | None) -> None:
         """End at once, without what a stop does for the next start."""
@@ -326,6 +330,7 @@ class Process:
         ports = ports_of(listeners)
         node.web_port = ports.web
         await node.start(listeners.stomp, listeners.stomp_tls, listeners.cluster)
+        self._node = node
         stop = asyncio.Event()
         web = asyncio.create_task(
             serve(
@@ -338,6 +343,7 @@ class Process:
         endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, node.handed_over, following}
         node.shut_down.add_done_callback(self._shut_down)
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+        self._node = None
         is_ordered = self._stop.is_set() or node.handed_over.done()
         failures = [task.exception() for task in (web, following) if task.done() and not is_ordered]
         failures += [node.failed.result()] if node.failed.done() else []
