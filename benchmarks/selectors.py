@@ -17,8 +17,8 @@ from time import perf_counter
 
 from benchmarks.core import BODY, Silent, decide
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.broker import Broker
+from broker_app.core.durability import records
 from broker_app.core.message import Envelope
 from broker_app.core.outcome import Fetch, Outcome
 

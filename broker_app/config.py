@@ -21,16 +21,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app.base import (
-    cluster_addresses,
-    durations,
-    mail_server,
-    roles,
-    transport_connectors,
-    units,
-)
-from broker_app.base.setting_groups import TITLES
-from broker_app.base.shipped_files import REFLEX_FILES
+from broker_app.base import durations, units
+from broker_app.base.settings import cluster_addresses, mail_server, roles, transport_connectors
+from broker_app.base.settings.setting_groups import TITLES
+from broker_app.base.settings.shipped_files import REFLEX_FILES
 from broker_app.base.suggestions import suggestion
 
 if TYPE_CHECKING:

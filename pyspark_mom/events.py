@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from broker_app.core import records
 from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, TEMP_TOPIC, TOPIC, is_forwarded
+from broker_app.core.durability import records
 from broker_app.core.remote.offset import of_address
 from mom_client import storeandforward
 

@@ -10,8 +10,9 @@ from array import array
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
-from broker_app.core import client_address, records
+from broker_app.core import client_address
 from broker_app.core.client_address import ClientNames, is_client
+from broker_app.core.durability import records
 from broker_app.journal import codec
 from pyspark_mom import events
 from pyspark_mom.errors import JournalUnreadable

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from broker_app.core import records
+from broker_app.core.durability import records
 from broker_app.core.message import MessageIds
 from broker_app.journal import codec
 from pyspark_mom.transport import StoredFrame

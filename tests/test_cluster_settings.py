@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from broker_app import config
-from broker_app.base import cluster_addresses
-from broker_app.base.cluster_addresses import BrokerAddress
+from broker_app.base.settings import cluster_addresses
+from broker_app.base.settings.cluster_addresses import BrokerAddress
 from broker_app.config import Config
 from broker_app.features.cluster.configuration import expectations
 from broker_app.features.cluster.configuration.expectations import Expectation

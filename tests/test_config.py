@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from broker_app import config
-from broker_app.base import mail_server, roles, units
-from broker_app.base.setting_groups import TITLES
-from broker_app.base.shipped_files import REFLEX_FILES
+from broker_app.base import units
+from broker_app.base.settings import mail_server, roles
+from broker_app.base.settings.setting_groups import TITLES
+from broker_app.base.settings.shipped_files import REFLEX_FILES
 
 
 def refusal(**variables: str) -> str:

@@ -16,11 +16,11 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Peer, Subscription
 from broker_app.core.outcome import Event
-from broker_app.core.snapshot import take_snapshot
 from broker_app.engine import Backpressure, Engine
 from broker_app.engine.engine import TURNS
 from broker_app.engine.read_budget import ReadBudget

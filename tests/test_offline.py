@@ -9,11 +9,11 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.durability.recovery import live_positions
 from broker_app.core.header_block import headers
 from broker_app.core.message import Envelope
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.core.record_reader import Reader
-from broker_app.core.recovery import live_positions
 from broker_app.engine import Engine
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalInUse

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.base import ownership
-from broker_app.base.ownership import ForeignPath
+from broker_app.base.process import ownership
+from broker_app.base.process.ownership import ForeignPath
 
 NOBODY = 65534
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")

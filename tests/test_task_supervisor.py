@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_app.base.internal_errors import internal_errors
-from broker_app.base.task_supervisor import FIRST_PAUSE_S, TaskSupervisor, count_unhandled
+from broker_app.base.process.task_supervisor import FIRST_PAUSE_S, TaskSupervisor, count_unhandled
 from tests.support.patience import patient
 
 

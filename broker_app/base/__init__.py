@@ -1,1 +1,1 @@
-"""Parts that all others use: durations, wildcards, refusals, deadlines, files, tasks."""
+"""Parts that all others use: refusals, durations, deadlines, and the tables of events, states and topics."""

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
 
-from broker_app.base.private_files import write_for_owner_alone
+from broker_app.base.process.private_files import write_for_owner_alone
 from broker_app.base.suggestions import suggestion
 from broker_app.cli.base import completion
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.base.help_texts import prepare
 from broker_app.cli.base.invocation import GLOBAL_OPTIONS, Invocation, command_of, options_first
 from broker_app.cli.base.output import FORMATS, Output
-from broker_app.cli.up import PASSED_ON
+from broker_app.cli.broker.up import PASSED_ON
 from broker_app.config import ConfigError
 
 app = typer.Typer(
@@ -33,9 +33,9 @@ _RUN, _USE, _OPERATE = "Run a broker", "Use a broker", "Operate a broker"
 _CONTROL = "Configure permissions, bridges, callbacks, alerts and settings"
 #: command → panel of the help, and its place: a module of this package and an attribute of it
 _COMMANDS = {
-    "up": (_RUN, "up.up"),
-    "status": (_RUN, "default_broker.status"),
-    "stop": (_RUN, "default_broker.stop"),
+    "up": (_RUN, "broker.up.up"),
+    "status": (_RUN, "broker.default_broker.status"),
+    "stop": (_RUN, "broker.default_broker.stop"),
     "doctor": (_RUN, "doctor.doctor"),
     "journal": (_RUN, "journals.commands.app"),
     "token": (_RUN, "tokens.app"),
@@ -66,7 +66,7 @@ _COMMANDS = {
     "mask": (_CONTROL, "masks.app"),
     "user": (_CONTROL, "configuration.resources.users"),
     "group": (_CONTROL, "configuration.resources.groups"),
-    "broker": (_CONTROL, "broker_control.app"),
+    "broker": (_CONTROL, "broker.broker_control.app"),
     "bridge": (_CONTROL, "bridges.app"),
     "callback": (_CONTROL, "callbacks.app"),
     "mirror": (_OPERATE, "mirrors.app"),

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.delivery.consumers import Consumers
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
 from broker_app.core.model import Queue
 from broker_app.core.outcome import DestinationDeleted
 from broker_app.core.publishing.admission import Admission

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from broker_app.base.refused import Refused
+from broker_app.core.durability.records import Terms
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.model import NamedSubscription, Peer, Subscription
 from broker_app.core.policy import Policies
-from broker_app.core.records import Terms
 from broker_app.core.remote.origin import Origin, RemoteMessage
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"

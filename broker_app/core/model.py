@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from broker_app.base.refused import Refused
 from broker_app.core.account import Account
 from broker_app.core.delivery.rotation import Rotation
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.durability.records import Terms
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope, Message, group_of
 from broker_app.core.policy import REMOVE_LOW_PRIORITY, REMOVE_OLDEST, DestinationPolicy
-from broker_app.core.record_reader import Reader
-from broker_app.core.records import Terms
 from broker_app.core.remote.offset import Flow
 from broker_app.core.selectors.selector import Selector
 from broker_app.core.storage.lane import Lane

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from broker_app.base.refused import Refused
-from broker_app.core import records
 from broker_app.core.destination import is_forwarded
+from broker_app.core.durability import records
 from broker_app.core.message import Message
 from broker_app.core.model import Fanout, Peer, Subscription
 

@@ -16,10 +16,10 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.base.large_record import bytes_of
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.browse import LeftMemory
+from broker_app.core.durability.records import head_of
+from broker_app.core.inspection.browse import LeftMemory
 from broker_app.core.message import Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
-from broker_app.core.records import head_of
 from broker_app.engine.engine import Backpressure, Engine
 from broker_app.engine.leases import SEPARATOR, Leases
 from broker_app.engine.record_reader import NotLoaded

@@ -25,10 +25,10 @@ from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import EventListeners, internal_errors
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Loaded
+from broker_app.core.durability.recovery import live_positions
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.model import Delivery, Peer
 from broker_app.core.outcome import DEAD, Event, Fetch, Outcome
-from broker_app.core.recovery import live_positions
-from broker_app.core.snapshot import take_snapshot
 from broker_app.engine.busy_poll import BusyPoll
 from broker_app.engine.clock import EngineClock, now_us
 from broker_app.engine.interceptors import CommandInterceptor, DeliveryInterceptor

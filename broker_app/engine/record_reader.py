@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from broker_app.base.refused import Refused
+from broker_app.core.durability.records import damaged as damaged_record
 from broker_app.core.message import DEFAULT_PRIORITY
-from broker_app.core.records import damaged as damaged_record
 from broker_app.engine.read_budget import READ_BYTES, ReadBudget
 from broker_app.journal.errors import Busy, JournalError
 from broker_app.journal.port import Damaged, Journal

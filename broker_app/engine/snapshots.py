@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from broker_app.core.broker import Broker
-from broker_app.core.snapshot import SnapshotBuilder
+from broker_app.core.durability.snapshot import SnapshotBuilder
 from broker_app.journal.port import Journal
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import os
 
 from django.contrib.auth.models import User
 
-from broker_app.base.roles import CALLBACK
+from broker_app.base.settings.roles import CALLBACK
 from broker_app.config import Config
 from broker_app.management.welcome import Welcome, write_private
 from broker_app.models import Token

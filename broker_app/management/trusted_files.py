@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from broker_app.base import ownership
-from broker_app.base.ownership import ForeignPath
+from broker_app.base.process import ownership
+from broker_app.base.process.ownership import ForeignPath
 from broker_app.config import Config, ConfigError, settings
 from broker_app.storage.factory import journal_directories
 from mom_site.database import sqlite_file

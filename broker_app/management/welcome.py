@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker_app.base.roles import is_loopback
+from broker_app.base.settings.roles import is_loopback
 from broker_app.config import ADDRESS, Config
 from broker_app.net.server.listeners import Ports
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from broker_app.base.events import PAUSE, RESUME, Event
 from broker_app.base.internal_errors import internal_errors
+from broker_app.base.process.task_supervisor import TaskSupervisor
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
-from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.config import Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure

@@ -14,8 +14,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, Final
 
-from broker_app.base import roles
-from broker_app.base.task_supervisor import TaskSupervisor, count_unhandled
+from broker_app.base.process.task_supervisor import TaskSupervisor, count_unhandled
+from broker_app.base.settings import roles
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.features.cluster.record.destination_applier import Configuration

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker_app.base import mail_server
 from broker_app.base.events import (
     ALERT_FIRED,
     FILES_APPLIED,
@@ -13,6 +12,7 @@ from broker_app.base.events import (
     NOT_DELIVERED,
 )
 from broker_app.base.reply_types import Facts
+from broker_app.base.settings import mail_server
 from broker_app.config import Config
 from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target, TargetTests
 from broker_app.features.notifications.delivery import NOTIFIED, deliver, notification_of, targets

@@ -22,7 +22,7 @@ from pathlib import Path, PureWindowsPath
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from broker_app.base.shipped_files import REFLEX_FILES
+from broker_app.base.settings.shipped_files import REFLEX_FILES
 from broker_app.reflex import declaration as d
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.shipped import table

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from broker_app.core.broker import Broker
-from broker_app.core.recovery import Recovery, live_positions
+from broker_app.core.durability.recovery import Recovery, live_positions
 from broker_app.journal.copy_mark import mark_in_files, mark_in_store, refuse_incomplete
 from broker_app.journal.errors import JournalDamaged, JournalError
 from broker_app.journal.files import Files

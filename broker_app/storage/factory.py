@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from broker_app.config import Config, ConfigError
-from broker_app.core.records import body_at
+from broker_app.core.durability.records import body_at
 from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import ErasableStore, Holder, Store

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker_app.core import records
 from broker_app.core.broker import Broker
-from broker_app.core.recovery import Recovery, forget, live_positions
-from broker_app.core.snapshot import take_snapshot
+from broker_app.core.durability import records
+from broker_app.core.durability.recovery import Recovery, forget, live_positions
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
 from broker_app.journal.log import meta, recovery

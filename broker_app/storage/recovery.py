@@ -1,8 +1,8 @@
 """Bringing a broker back from its journal, when a node starts and when a journal is repaired without one."""
 
 from broker_app.core.broker import Broker
+from broker_app.core.durability.recovery import Recovery
 from broker_app.core.message import MessageIds
-from broker_app.core.recovery import Recovery
 from broker_app.journal import port
 
 

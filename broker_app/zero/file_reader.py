@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from broker_app.base import ownership
+from broker_app.base.process import ownership
 
 MIB = 1024 * 1024
 MAX_FILE_BYTES = MIB

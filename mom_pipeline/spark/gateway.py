@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker_app.base.priority import lower_session_priority, wait_for_nice
+from broker_app.base.process.priority import lower_session_priority, wait_for_nice
 from mom_pipeline.errors import TEMPORARY, USAGE, PipelineError
 from mom_pipeline.spark import spark_home
 from mom_pipeline.spark.java import Java

@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from broker_app.base import ownership
-from broker_app.base.ownership import ForeignPath
+from broker_app.base.process import ownership
+from broker_app.base.process.ownership import ForeignPath
 from mom_pipeline import requirements
 from mom_pipeline.errors import PipelineError
 from mom_pipeline.requirements import INSTALL

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.base.roles import CALLBACK
+from broker_app.base.settings.roles import CALLBACK
 from tests.callback_broker.test_callback_broker import POLICY
 from tests.support.small_node import SmallNode, small_node
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 import mom_client
-from broker_app.base.roles import CALLBACK
+from broker_app.base.settings.roles import CALLBACK
 from broker_app.config import Config
 from broker_app.core.commands import Command, Publish
 from broker_app.features.callback_broker.origin_connection import OriginConnection

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from broker_app.base.roles import CALLBACK
+from broker_app.base.settings.roles import CALLBACK
 from broker_app.features.callback_broker.origin_link import OriginLink, OriginLost, longest_event
 from broker_app.features.services.origin import Origin
 from tests.callback_broker.test_callback_broker import POLICY

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_app.cli.base.failures import USAGE, Failure
-from broker_app.cli.imq_options import translated
+from broker_app.cli.broker.imq_options import translated
 from tests.cli.conftest import CommandLine
 
 

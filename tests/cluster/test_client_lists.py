@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from broker_app.base import name_filter
-from broker_app.base.transport_connectors import ListSettings, by_listener, faults
+from broker_app.base.settings import name_filter
+from broker_app.base.settings.transport_connectors import ListSettings, by_listener, faults
 from broker_app.features.cluster.clients.client_lists import ClientLists
 from broker_app.features.cluster.clients.rebalance_plan import plan
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker_app.base.cluster_addresses import hidden
-from broker_app.base.discovery_uris import (
+from broker_app.base.settings.cluster_addresses import hidden
+from broker_app.base.settings.discovery_uris import (
     MulticastGroup,
     MulticastSettings,
     multicast_group,

@@ -13,7 +13,7 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.config import Config
-from broker_app.core.records import Terms
+from broker_app.core.durability.records import Terms
 from broker_app.core.remote.cluster_usage import MOST_UNUSED
 from broker_app.features.cluster.configuration.settings import must_be_equal
 from broker_app.features.cluster.links import frames as f

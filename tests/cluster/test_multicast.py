@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.base.discovery_uris import DEFAULT_GROUP
+from broker_app.base.settings.discovery_uris import DEFAULT_GROUP
 from broker_app.features.cluster.discovery.announcements import VALID_S, Announcement, Seal
 from broker_app.features.cluster.discovery.multicast import MOST_PER_SECOND
 from tests.cluster.conftest import SECRET

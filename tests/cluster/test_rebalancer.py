@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import mom_client
-from broker_app.base.transport_connectors import ListSettings
+from broker_app.base.settings.transport_connectors import ListSettings
 from broker_app.core.model import Subscription
 from broker_app.features.cluster.clients.client_lists import ClientLists
 from broker_app.net.stomp.session import StompSession

@@ -20,8 +20,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.destination import DURABLE_PREFIX
+from broker_app.core.durability import records
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.model import BlockedPublish, Peer, Queue
 from broker_app.core.policy import (
@@ -34,7 +35,6 @@ from broker_app.core.policy import (
     Policies,
 )
 from broker_app.core.remote.cluster_usage import NONE, Usage
-from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage, interrupted, read
 
 QUEUES = ("/queue/a", "/queue/b")

@@ -27,10 +27,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from broker_app.base.refused import Refused
-from broker_app.core import client_address, records
+from broker_app.core import client_address
 from broker_app.core import commands as c
 from broker_app.core.account import Account
 from broker_app.core.destination import QUEUE, TOPIC, is_forwarded, parse
+from broker_app.core.durability import records
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.model import Delivery, Peer, Queue, Subscription
@@ -49,7 +51,6 @@ from broker_app.core.publishing.bulk_producer import is_bulk_producer
 from broker_app.core.reasons import CONSUMER_LEFT, EXPIRED, LEASE_ENDED, MAX_ATTEMPTS, NACKED, REJECTED
 from broker_app.core.remote.offset import address_of
 from broker_app.core.remote.sync_queue import SYNC_ADDRESS
-from broker_app.core.snapshot import take_snapshot
 from broker_app.core.storage import dead_letter_headers
 from broker_app.core.storage.scheduler import RUNS
 from broker_app.core.storage.transfers import DONE, FULL, UNSETTLED, TransferResult

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker_app.core.broker import Broker
-from broker_app.core.recovery import Recovery
-from broker_app.core.snapshot import take_snapshot
+from broker_app.core.durability.recovery import Recovery
+from broker_app.core.durability.snapshot import take_snapshot
 from tests.core.stage import Stage
 
 

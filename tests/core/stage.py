@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 from broker_app.base.deadline import NEVER, Deadline
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.broker import Broker
+from broker_app.core.durability import records
+from broker_app.core.durability.recovery import Recovery
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Delivery, Peer, Queue, Subscription
 from broker_app.core.outcome import Fetch, Outcome
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.reasons import name_of
-from broker_app.core.recovery import Recovery
 from broker_app.core.remote.origin import Origin
-from broker_app.core.snapshot import take_snapshot
 from broker_app.core.storage.backlog import Backlog
 
 START_US = 1_800_000_000_000_000

@@ -12,14 +12,14 @@ from typing import Any
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.browse import browse
 from broker_app.core.client_address import address_of
 from broker_app.core.delivery.unsettled import release_body
+from broker_app.core.durability.records import Terms
+from broker_app.core.durability.snapshot import SnapshotBuilder
+from broker_app.core.inspection.browse import browse
 from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
-from broker_app.core.records import Terms
 from broker_app.core.remote.sync_queue import SYNC_ADDRESS
-from broker_app.core.snapshot import SnapshotBuilder
 from tests.core.bulk_producers import Part, Producer
 from tests.core.choices import COLOURS, SELECTORS
 from tests.core.home_brokers import Home, Sent

@@ -6,7 +6,7 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
 from broker_app.core.message import Envelope
 from broker_app.core.policy import ALL, CONSUMERS, NONE, PRODUCERS, DestinationPolicy, Policies
 from tests.core.stage import Client, Stage, read

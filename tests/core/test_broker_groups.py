@@ -6,8 +6,8 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.message import DeliveryOptions
-from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage
 
 A = "/queue/a"

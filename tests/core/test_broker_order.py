@@ -4,8 +4,8 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core.inspection.tap import Tap
 from broker_app.core.message import Envelope
-from broker_app.core.tap import Tap
 from tests.core.stage import Client, Stage
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
 from broker_app.core.message import OVERHEAD_BYTES
 from broker_app.core.outcome import LANE, Fetch
 from tests.core.stage import Stage, read

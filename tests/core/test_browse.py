@@ -1,6 +1,6 @@
 import pytest
 
-from broker_app.core.browse import READY, UNSETTLED, Item, browse
+from broker_app.core.inspection.browse import READY, UNSETTLED, Item, browse
 from tests.core.stage import Client, Stage
 
 

@@ -4,11 +4,11 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.delivery.chosen_delivery import NOT_READ
+from broker_app.core.durability import records
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.message import DeliveryOptions
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.core.snapshot import take_snapshot
 from broker_app.core.storage.transfers import DONE, GONE, REFUSED, UNSETTLED
 from tests.core.stage import Client, Stage
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.client_address import address_of
+from broker_app.core.durability import records
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.policy import REMOVE_LOW_PRIORITY, REMOVE_OLDEST, DestinationPolicy, Policies
 from tests.core.stage import Client, Record, Stage, read

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
 from broker_app.core.header_block import headers
 from broker_app.core.message import DeliveryOptions
 from broker_app.core.policy import DestinationPolicy, Policies

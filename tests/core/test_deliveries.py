@@ -7,10 +7,10 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.message import Envelope, MessageIds
 from broker_app.core.policy import DestinationPolicy
-from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Fact, Stage, read
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.destination import dead_letters_of, parse, topic_of_dead_letters
+from broker_app.core.durability import records
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.outcome import SubscriptionChanged
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.selectors import compiler
-from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage, read
 
 TOPIC, KEPT = "/topic/prices.eu", "/topic-subscription/audit"

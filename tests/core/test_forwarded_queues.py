@@ -1,12 +1,12 @@
 """Store-and-forward queues: in order, recorded, and with events while they have no consumer."""
 
 from broker_app.core import commands as c
-from broker_app.core import records
-from broker_app.core.browse import browse
+from broker_app.core.durability import records
+from broker_app.core.inspection.browse import browse
+from broker_app.core.inspection.why import why
 from broker_app.core.message import DeliveryOptions
 from broker_app.core.outcome import Arrived
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.core.why import why
 from tests.core.stage import Client, Stage, read
 
 QUEUE = "/queue/storeAndForward:b/queue/q"

@@ -8,10 +8,10 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.model import Subscription
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import START_US, Client, Stage, read
 
 EU, US, OTHER = "/topic/prices.eu", "/topic/prices.us", "/topic/other"

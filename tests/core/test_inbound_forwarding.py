@@ -8,13 +8,13 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
+from broker_app.core.durability.recovery import Recovery
+from broker_app.core.durability.snapshot import SnapshotBuilder
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.policy import REJECT_NEWEST, REMOVE_OLDEST, DestinationPolicy, Policies
-from broker_app.core.recovery import Recovery
 from broker_app.core.remote.offset import Offset
 from broker_app.core.remote.sync_queue import SYNC_ADDRESS
-from broker_app.core.snapshot import SnapshotBuilder
 from tests.core.stage import Client, Stage, read
 
 TARGET = "/queue/t"

@@ -1,6 +1,6 @@
 """Watches of what waits in a queue."""
 
-from broker_app.core.pending_watch import PendingWatch
+from broker_app.core.inspection.pending_watch import PendingWatch
 from tests.core.stage import Stage
 
 A = "/queue/a"

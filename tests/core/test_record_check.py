@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.core import record_check, records
-from broker_app.core.records import Terms
+from broker_app.core.durability import record_check, records
+from broker_app.core.durability.records import Terms
 from broker_app.journal.codec import iterate_records
 from broker_app.journal.tools.inspect import dump, verify
 from tests.core.stage import Stage

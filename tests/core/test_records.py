@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_app.core import client_address, reasons, records
+from broker_app.core import client_address, reasons
 from broker_app.core import commands as c
+from broker_app.core.durability import records
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.durability.records import Terms
 from broker_app.core.message import DeliveryOptions, Envelope, Message
 from broker_app.core.reasons import REASONS
-from broker_app.core.record_reader import Reader
-from broker_app.core.records import Terms
 from tests.core.stage import Stage
 
 U64 = st.integers(0, 2**64 - 1)

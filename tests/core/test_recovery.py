@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.broker import Broker
+from broker_app.core.durability import records
+from broker_app.core.durability.recovery import Recovery, live_positions
+from broker_app.core.durability.snapshot import SnapshotBuilder, take_snapshot
+from broker_app.core.durability.snapshot_format import FORMAT, read
 from broker_app.core.message import DeliveryOptions
-from broker_app.core.recovery import Recovery, live_positions
-from broker_app.core.snapshot import SnapshotBuilder, take_snapshot
-from broker_app.core.snapshot_format import FORMAT, read
 from tests.core.stage import Client, Record, Stage, Stored
 from tests.core.stage import read as records_of
 from tests.core.storm import Storm

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.browse import UNSETTLED, browse
 from broker_app.core.delivery.unsettled import LARGE_BODY
 from broker_app.core.header_block import headers
+from broker_app.core.inspection.browse import UNSETTLED, browse
 from broker_app.core.policy import DestinationPolicy
 from tests.core.stage import Client, Stage, read
 

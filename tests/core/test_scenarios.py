@@ -4,8 +4,8 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.snapshot import take_snapshot
-from broker_app.core.views import in_memory
+from broker_app.core.durability.snapshot import take_snapshot
+from broker_app.core.inspection.views import in_memory
 from tests.core.stage import Stage
 
 

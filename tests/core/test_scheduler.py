@@ -4,9 +4,9 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.message import DeliveryOptions
-from broker_app.core.snapshot import take_snapshot
 from broker_app.core.storage.scheduler import RUN
 from tests.core.stage import Client, Stage, read
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_app.core.durability.records import Terms
 from broker_app.core.model import NamedSubscription, Queue, Subscription
-from broker_app.core.records import Terms
 from broker_app.core.topics import topic
 from broker_app.core.topics.topic import Topics
 from tests.core.ledger import matches

@@ -8,7 +8,7 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.storage import dead_letter_headers
 from broker_app.core.storage.transfers import DONE, GONE, REFUSED, UNSETTLED, TransferResult

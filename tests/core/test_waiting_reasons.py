@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from broker_app.core import commands as c
+from broker_app.core.inspection.why import Reason, why
 from broker_app.core.message import DeliveryOptions, Message
 from broker_app.core.model import Queue
 from broker_app.core.policy import CONSUMERS, DestinationPolicy, Policies
-from broker_app.core.why import Reason, why
 from tests.core.stage import Stage
 
 A = "/queue/a"

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from broker_app.config import MIB
-from broker_app.core import records
-from broker_app.core.record_reader import Reader
+from broker_app.core.durability import records
+from broker_app.core.durability.record_reader import Reader
 from broker_app.journal import codec
 from broker_app.journal.shared.shared_journal import stored_batch
 from mom_client import Client

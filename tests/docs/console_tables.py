@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from broker_app.base import states
-from broker_app.core import browse, message
+from broker_app.core import message
+from broker_app.core.inspection import browse
 from broker_app.core.storage import dead_letter_headers
 from broker_app.features.bridge import connection_test
 from broker_app.features.bridge.remote import Remote

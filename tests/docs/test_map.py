@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,15 @@ def test_every_named_file_exists_and_contains_the_named_symbols(page: str) -> No
 def test_the_map_stays_a_page() -> None:
     assert len(MAP.split()) <= 1_100
     assert not [line for line in MAP.splitlines() if len(line) > 160]
+
+
+def test_no_folder_of_the_product_has_more_than_25_modules() -> None:
+    folders = Counter(
+        path.parent.relative_to(ROOT).as_posix()
+        for top in ("broker_app", "mom_client", "mom_pipeline", "mom_site", "pyspark_mom")
+        for path in (ROOT / top).rglob("*.py")
+    )
+    assert not {folder: modules for folder, modules in folders.items() if modules > 25}
 
 
 def test_every_module_has_a_floor() -> None:

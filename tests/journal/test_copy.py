@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from broker_app.core.broker import Broker
-from broker_app.core.recovery import live_positions
-from broker_app.core.snapshot import take_snapshot
+from broker_app.core.durability.recovery import live_positions
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalFailed, JournalInUse
 from broker_app.journal.files import Files

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from broker_app.base.large_record import LargeRecord, bytes_of
-from broker_app.core import records
+from broker_app.core.durability import records
+from broker_app.core.durability.record_reader import Reader
 from broker_app.core.message import Envelope, Message
-from broker_app.core.record_reader import Reader
 from broker_app.journal import codec
 from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.port import Damaged

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from broker_app.core.durability.snapshot import take_snapshot
 from broker_app.core.outcome import Outcome
-from broker_app.core.snapshot import take_snapshot
 from broker_app.features.mirror.follower import Follower
 from broker_app.journal import codec
 from broker_app.journal.shared.shared_journal import SharedJournal

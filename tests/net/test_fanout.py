@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.base.in_thread import LARGE_BYTES
+from broker_app.base.process.in_thread import LARGE_BYTES
 from broker_app.core.message import Envelope, Message
 from tests.support.small_broker import small_broker
 

@@ -13,8 +13,8 @@ import pytest
 from broker_app.base import deadline
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import views
 from broker_app.core.delivery.unsettled import LARGE_BODY
+from broker_app.core.inspection import views
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.features.channels.content import Answer, joined

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker_app.base.in_thread import LARGE_BYTES
 from broker_app.base.internal_errors import internal_errors
+from broker_app.base.process.in_thread import LARGE_BYTES
 from broker_app.core.commands import StoreSpace
 from broker_app.core.limits import Limits
 from broker_app.net.auth.login import Identity

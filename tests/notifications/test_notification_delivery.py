@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from broker_app.base.events import ALERT_FIRED
-from broker_app.base.mail_server import MailServer
 from broker_app.base.refused import Refused
+from broker_app.base.settings.mail_server import MailServer
 from broker_app.core.message import Envelope
 from broker_app.features.notifications import (
     Mailer,

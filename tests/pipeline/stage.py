@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from broker_app.core import header_block, records
+from broker_app.core import header_block
+from broker_app.core.durability import records
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.durability.recovery import live_positions
 from broker_app.core.outcome import Outcome
-from broker_app.core.record_reader import Reader
-from broker_app.core.recovery import live_positions
 from broker_app.journal import codec
 from broker_app.journal.port import Journal
 from pyspark_mom.offsets import Place

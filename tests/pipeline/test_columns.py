@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.client_address import address_of
+from broker_app.core.durability import records
 from broker_app.core.message import DeliveryOptions, Envelope, Message, MessageIds
 from broker_app.journal import codec
 from pyspark_mom.columns import BATCH_ROWS, Columns, wanted

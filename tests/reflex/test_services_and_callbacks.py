@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import websockets
 
-from broker_app.base.roles import CALLBACK
+from broker_app.base.settings.roles import CALLBACK
 from broker_app.config import Config
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, DEREGISTRATION, REGISTRATION, Declaration
 from mom_client import storeandforward

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker_app.core import browse as core_browse
 from broker_app.core.delivery.unsettled import LARGE_BODY
+from broker_app.core.inspection import browse as core_browse
 from broker_app.core.limits import Limits
 from broker_app.engine.read_budget import NODE_BYTES
 from broker_app.features.jobs import filters

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.core.records import Terms
+from broker_app.core.durability.records import Terms
 from broker_app.features.cluster.record.change_record import DESTINATION, SUBSCRIPTION, Change
 from broker_app.features.cluster.record.destination_applier import NoConfiguration
 from broker_app.features.cluster.record.replicated_record import KeeperSettings, ReplicatedRecord

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from broker_app.core.record_reader import Reader
-from broker_app.core.records import PUBLISHED
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.durability.records import PUBLISHED
 from broker_app.journal import codec
 from broker_app.journal.errors import Busy, JournalDamaged
 from broker_app.journal.port import LogFound

@@ -14,7 +14,8 @@ import pytest
 
 import mom_client
 from broker_app.core import commands as c
-from broker_app.core import header_block, records
+from broker_app.core import header_block
+from broker_app.core.durability import records
 from broker_app.core.message import Envelope
 from broker_app.features.services import profiles, seed_shares
 from broker_app.net.policy.policy import READ_METRICS, Grant, TokenFacts

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from broker_app.config import MIB
-from broker_app.core import views
 from broker_app.core.delivery.unsettled import LARGE_BODY
+from broker_app.core.inspection import views
 from broker_app.core.limits import Limits
 from broker_app.core.model import Delivery, Peer
 from broker_app.engine.client import EngineClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker_app.base.in_thread import LARGE_BYTES
+from broker_app.base.process.in_thread import LARGE_BYTES
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope, Message
 from broker_app.core.policy import DestinationPolicy

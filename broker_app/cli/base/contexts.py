@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from broker_app import config
-from broker_app.base import ownership
-from broker_app.base.ownership import ForeignPath
+from broker_app.base.process import ownership
+from broker_app.base.process.ownership import ForeignPath
 from broker_app.cli.base.failures import FAILED, NOT_FOUND, USAGE, Failure
 from mom_client import callback_broker
 

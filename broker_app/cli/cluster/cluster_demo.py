@@ -18,8 +18,8 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from broker_app.base.parent_process import end_with_parent
-from broker_app.base.private_files import write_for_owner_alone
+from broker_app.base.process.parent_process import end_with_parent
+from broker_app.base.process.private_files import write_for_owner_alone
 from broker_app.cli.base import contexts, invocation
 from broker_app.cli.base.failures import FAILED, Failure
 from broker_app.cli.base.output import Output

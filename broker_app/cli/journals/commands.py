@@ -16,7 +16,7 @@ from broker_app.cli.journals.copying import copy
 from broker_app.cli.journals.private import replace_private
 
 if TYPE_CHECKING:
-    from broker_app.core.record_reader import Reader
+    from broker_app.core.durability.record_reader import Reader
     from broker_app.journal.tools.inspect import DumpedBatch, DumpedRecord
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ _FINDINGS = ("file", "offset", "damage", "finding")
 @app.command()
 def verify(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> None:
     """Verify the checksums of all records, and decode them. Exit code 1 if there is damage."""
-    from broker_app.core import record_check
+    from broker_app.core.durability import record_check
     from broker_app.journal.tools import inspect
 
     _check(directory)
@@ -164,7 +164,7 @@ def dump(
     bodies: Annotated[bool, typer.Option("--bodies", help="include message bodies")] = False,
 ) -> None:
     """Print the records as JSON lines, in the order of the files."""
-    from broker_app.core import record_check
+    from broker_app.core.durability import record_check
     from broker_app.journal.tools import inspect
 
     _check(directory)
@@ -200,9 +200,9 @@ def _readable(
     batch: DumpedBatch, record: DumpedRecord, readers: dict[str, Reader], bodies: bool
 ) -> dict[str, object]:
     """One record, decoded."""
-    from broker_app.core import records
+    from broker_app.core.durability import records
+    from broker_app.core.durability.record_reader import Reader
     from broker_app.core.publishing.bulk_producer import is_bulk_producer
-    from broker_app.core.record_reader import Reader
 
     content = record["content"]
     kind, flags, priority, destination, start, end = next(records.walk(content))
@@ -269,7 +269,8 @@ def _reason(code: int) -> dict[str, str]:
 
 def _client(batch: DumpedBatch, index: int) -> dict[str, dict[str, str]]:
     """The client with this index in the table of a batch, if it is known."""
-    from broker_app.core import client_address, records
+    from broker_app.core import client_address
+    from broker_app.core.durability import records
 
     if index == records.NO_CLIENT:
         return {}
@@ -279,7 +280,7 @@ def _client(batch: DumpedBatch, index: int) -> dict[str, dict[str, str]]:
 
 def _clients(batch: DumpedBatch, content: bytes, start: int, end: int) -> dict[str, object]:
     """The clients of the messages of a record, in their order, if they are known."""
-    from broker_app.core import records
+    from broker_app.core.durability import records
 
     indexes = records.clients(content, start, end)
     if indexes is None or set(indexes) == {records.NO_CLIENT}:

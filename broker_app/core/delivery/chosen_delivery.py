@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.remote.sync_queue import check_is_no_sync_queue

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import reasons, records
+from broker_app.core import reasons
 from broker_app.core.delivery.consumers import Consumers
 from broker_app.core.delivery.delayed_redelivery import retry_delay_ms
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
+from broker_app.core.durability import records
 from broker_app.core.header_block import headers
 from broker_app.core.message import Message
 from broker_app.core.model import Peer, Queue, Subscription

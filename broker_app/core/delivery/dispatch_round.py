@@ -9,7 +9,7 @@ from heapq import heappop
 from itertools import islice
 
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selective.body_requests import BodyRequests, cursor_of, is_starved

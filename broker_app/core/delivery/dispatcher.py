@@ -6,9 +6,9 @@ from heapq import heappop
 from itertools import repeat
 
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.delivery.dispatch_round import DispatchRound
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.remote.remote_messages import RemoteMessages

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.destination import QUEUE, TOPIC, parse
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
+from broker_app.core.durability.record import Record
 from broker_app.core.message import Envelope
 from broker_app.core.model import Queue
 from broker_app.core.publishing.admission import Admission
 from broker_app.core.publishing.bulk_producer import BulkProducer, address_of, check_batch, of_address
 from broker_app.core.publishing.publisher import Publisher
 from broker_app.core.publishing.resource_alarms import ResourceAlarms
-from broker_app.core.record import Record
 from broker_app.core.storage.message_store import MessageStore
 from broker_app.core.turn import Turn
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker_app.base.refused import Refused
-from broker_app.core import reasons, records
+from broker_app.core import reasons
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
 from broker_app.core.half_open import HalfOpenConnections
 from broker_app.core.model import BlockedPublish, LimitUsage, Peer, Queue
 from broker_app.core.outcome import DestinationFull

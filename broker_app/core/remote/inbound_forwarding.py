@@ -6,16 +6,16 @@ from typing import Any
 
 from broker_app.base.refused import Refused, internal
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.delivery.consumers import Consumers
 from broker_app.core.destination import QUEUE
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
+from broker_app.core.durability.record import Record
 from broker_app.core.message import Envelope
 from broker_app.core.model import LimitUsage, Peer, Queue, Subscription
 from broker_app.core.publishing.destination_limits import DestinationLimits
 from broker_app.core.publishing.publisher import Publisher
 from broker_app.core.publishing.resource_alarms import ResourceAlarms
-from broker_app.core.record import Record
 from broker_app.core.remote.offset import Flow, Offset, address_of, broken, of_address
 from broker_app.core.remote.sync_queue import SYNC_ADDRESS, check_names
 from broker_app.core.storage.message_store import MessageStore

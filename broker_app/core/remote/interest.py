@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from broker_app.core.commands import AUTO
 from broker_app.core.destination import is_reserved, parse
+from broker_app.core.durability.records import Terms
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import InterestChanged
-from broker_app.core.records import Terms
 from broker_app.core.turn import Turn
 
 #: messages that a consumer which acknowledges nothing takes at a time

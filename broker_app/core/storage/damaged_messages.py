@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.destination import (
     QUEUE,
     parse,
 )
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
+from broker_app.core.durability.record_reader import Reader
 from broker_app.core.header_block import headers
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
 from broker_app.core.outcome import DEAD, DUE, REPLAY
 from broker_app.core.reasons import DAMAGED
-from broker_app.core.record_reader import Reader
 from broker_app.core.storage.dead_letters import DeadLetters
 from broker_app.core.storage.message_store import MessageStore
 from broker_app.core.storage.scheduler import Scheduler

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from broker_app.core import reasons, records
+from broker_app.core import reasons
 from broker_app.core.destination import QUEUE, dead_letters_of
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
 from broker_app.core.message import (
     Envelope,
     Message,

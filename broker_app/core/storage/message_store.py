@@ -11,7 +11,10 @@ from itertools import islice
 
 from broker_app.base.large_record import bytes_of
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
+from broker_app.core.durability.record import Record
+from broker_app.core.durability.snapshot_format import LoadedSection
+from broker_app.core.inspection.tap import Taps
 from broker_app.core.message import (
     Envelope,
     Message,
@@ -19,10 +22,7 @@ from broker_app.core.message import (
 from broker_app.core.model import Queue
 from broker_app.core.outcome import Fetch, MessagesEnded
 from broker_app.core.reasons import code_of
-from broker_app.core.record import Record
-from broker_app.core.snapshot_format import LoadedSection
 from broker_app.core.storage.lane import Lane, is_pageable, sequence_of
-from broker_app.core.tap import Taps
 from broker_app.core.turn import Turn
 
 #: messages that one step of a purge removes: less than 1 ms

@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 
-from broker_app.core.record_reader import Reader
+from broker_app.core.durability.record_reader import Reader
 from broker_app.core.storage.rows import Rows
 
 

@@ -11,15 +11,15 @@ from itertools import islice
 
 from broker_app.base.large_record import bytes_of
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core.durability import records
+from broker_app.core.durability.record import Record
+from broker_app.core.durability.snapshot_format import LoadedSection
 from broker_app.core.message import (
     Envelope,
     Message,
 )
 from broker_app.core.outcome import DUE, Fetch
 from broker_app.core.reasons import code_of
-from broker_app.core.record import Record
-from broker_app.core.snapshot_format import LoadedSection
 from broker_app.core.storage.schedule import Schedule
 from broker_app.core.timers import Alarms
 from broker_app.core.turn import Turn

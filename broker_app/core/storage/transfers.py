@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.delivery.unsettled import UnsettledDeliveries
 from broker_app.core.destination import (
     DURABLE_PREFIX,
@@ -21,6 +20,7 @@ from broker_app.core.destination import (
     topic_of_dead_letters,
 )
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
 from broker_app.core.header_block import group
 from broker_app.core.message import (
     DeliveryOptions,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import records
 from broker_app.core.account import Account
 from broker_app.core.accounts import Accounts
 from broker_app.core.delivery.consumers import Consumers
@@ -21,10 +20,11 @@ from broker_app.core.destination import (
     parse,
 )
 from broker_app.core.destinations import Destinations
+from broker_app.core.durability import records
+from broker_app.core.durability.record import Record
+from broker_app.core.durability.records import Terms
 from broker_app.core.model import NamedSubscription, Queue, Subscription
 from broker_app.core.outcome import DestinationDeleted, SubscriptionChanged
-from broker_app.core.record import Record
-from broker_app.core.records import Terms
 from broker_app.core.selectors import compiler
 from broker_app.core.storage.message_store import MessageStore
 from broker_app.core.turn import Turn

@@ -11,11 +11,15 @@ from collections.abc import Iterable
 from broker_app.base.large_record import bytes_of
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import header_block, records
+from broker_app.core import header_block
 from broker_app.core.destination import (
     Destination,
     is_reserved,
 )
+from broker_app.core.durability import records
+from broker_app.core.durability.record import Record
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.durability.snapshot_format import LOST, LoadedSection
 from broker_app.core.message import (
     DEFAULT_PRIORITY,
     Envelope,
@@ -24,9 +28,6 @@ from broker_app.core.message import (
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import REPLAY, Fetch
 from broker_app.core.policy import DestinationPolicy
-from broker_app.core.record import Record
-from broker_app.core.record_reader import Reader
-from broker_app.core.snapshot_format import LOST, LoadedSection
 from broker_app.core.storage.message_store import MessageStore
 from broker_app.core.topics.history import History, fits
 from broker_app.core.topics.replay import FIRST, LAST, NOW, SEQ, TIME, Page, Replay, Start

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker_app.base.events import FLOW_RECOVERED, FLOW_REFUSED, FLOW_STALLED, Event
-from broker_app.core import client_address, views
+from broker_app.core import client_address
 from broker_app.core import commands as c
+from broker_app.core.inspection import views
 from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.core.reasons import UNDELIVERABLE
 from broker_app.engine import Engine

@@ -27,9 +27,9 @@ from broker_app.base.events import (
     BRIDGE_RESUMED,
     BRIDGE_RETRYING,
 )
+from broker_app.base.process.task_supervisor import supervised
 from broker_app.base.states import BRIDGE
 from broker_app.base.system_topics import REFUSED_SUBSCRIPTION
-from broker_app.base.task_supervisor import supervised
 from broker_app.engine import Engine
 from broker_app.features.bridge import bridge_errors as errors
 from broker_app.features.bridge.bridge_errors import BridgeError

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from broker_app.base.internal_errors import EventListeners
-from broker_app.base.task_supervisor import supervised
+from broker_app.base.process.task_supervisor import supervised
 from broker_app.core import outcome
 from broker_app.engine import Engine
 from broker_app.features.bridge import report

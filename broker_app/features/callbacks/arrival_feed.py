@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from broker_app.core import views
 from broker_app.core.broker import Broker
+from broker_app.core.inspection import views
+from broker_app.core.inspection.pending_watch import Arrivals, PendingWatch
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
-from broker_app.core.pending_watch import Arrivals, PendingWatch
 from broker_app.core.position import BEGINNING, FROM_NOW, Position
 from broker_app.core.turn import UNRECORDED
 

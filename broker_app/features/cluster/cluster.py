@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from broker_app.base.discovery_uris import MulticastSettings
 from broker_app.base.internal_errors import EventListeners
+from broker_app.base.process.task_supervisor import supervised
 from broker_app.base.refused import Refused
-from broker_app.base.task_supervisor import supervised
+from broker_app.base.settings.discovery_uris import MulticastSettings
 from broker_app.core.outcome import Event, InterestChanged, SentAgain
 from broker_app.core.remote.interest import Want
 from broker_app.engine import Engine

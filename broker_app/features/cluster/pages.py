@@ -17,8 +17,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 
 from broker_app.base.internal_errors import internal_errors
+from broker_app.base.process.task_supervisor import TaskSupervisor
 from broker_app.base.refused import Refused
-from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.core.destination import QUEUE, is_reserved, parse
 from broker_app.core.message import Envelope, Message
 from broker_app.features.cluster.destination_pages import DestinationsPage, DestinationsQuestion

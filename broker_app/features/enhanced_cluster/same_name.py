@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from broker_app.base import roles
+from broker_app.base.settings import roles
 from broker_app.config import Config
 from broker_app.journal.errors import JournalFailed
 from broker_app.members.membership import Member, members_in

@@ -13,8 +13,8 @@ import msgspec
 
 from broker_app.config import Config
 from broker_app.core.broker import Broker
+from broker_app.core.durability.recovery import live_positions
 from broker_app.core.policy import Policies
-from broker_app.core.recovery import live_positions
 from broker_app.features.cluster.report import TakeoverReport, TakeoverResult
 from broker_app.features.enhanced_cluster.registry import JournalNote, Registry
 from broker_app.features.mirror.follower import Follower

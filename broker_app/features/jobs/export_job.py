@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from io import BufferedWriter
 
-from broker_app.base.in_thread import in_thread_if_large
-from broker_app.core import views
+from broker_app.base.process.in_thread import in_thread_if_large
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.inspection import views
 from broker_app.core.message import Message
-from broker_app.core.record_reader import Reader
 from broker_app.core.storage.transfers import DONE, GONE
 from broker_app.core.turn import UNRECORDED
 from broker_app.features.jobs import message_reader

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable
 from functools import partial
 from pathlib import Path
 
-from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.process.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.engine import Engine

@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from broker_app.core import views
 from broker_app.core.broker import Broker
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.inspection import views
+from broker_app.core.inspection.views import LaneContents
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
-from broker_app.core.record_reader import Reader
 from broker_app.core.turn import UNRECORDED
-from broker_app.core.views import LaneContents
 from broker_app.engine.read_budget import READ_POSITIONS
 from broker_app.journal.errors import NoSuchPosition
 

@@ -16,9 +16,9 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, is_reserved, parse
+from broker_app.core.inspection.views import LaneContents
 from broker_app.core.message import Message
 from broker_app.core.storage import dead_letter_headers
-from broker_app.core.views import LaneContents
 from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import filters, message_reader
 from broker_app.features.jobs.filters import Filter

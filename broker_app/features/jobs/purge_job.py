@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice
 
 from broker_app.core import commands as c
-from broker_app.core import views
+from broker_app.core.inspection import views
 from broker_app.core.storage.transfers import DONE, TransferResult
 from broker_app.core.turn import UNRECORDED
 from broker_app.features.jobs.worker import JobRunner

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker_app.core import commands as c
+from broker_app.core.durability.record_reader import Reader
 from broker_app.core.message import DeliveryOptions, Envelope, Message, group_of
-from broker_app.core.record_reader import Reader
 from broker_app.core.storage.transfers import GONE, TransferResult
 from broker_app.features.jobs.transfer_job import BatchItem, JobItem, TransferJob
 

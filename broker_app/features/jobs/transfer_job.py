@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from broker_app.base.large_record import bytes_of
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core.durability.record_reader import Reader
 from broker_app.core.message import Message
-from broker_app.core.record_reader import Reader
 from broker_app.core.storage import dead_letter_headers, transfers
 from broker_app.core.storage.transfers import FULL, GONE, REFUSED, TransferResult
 from broker_app.core.turn import UNRECORDED

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from broker_app.base.refused import Refused
-from broker_app.core import views
 from broker_app.core.broker import Broker
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.inspection import views
 from broker_app.core.message import Envelope, Message
-from broker_app.core.record_reader import Reader
 from broker_app.core.storage.transfers import REFUSED
 from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import message_reader

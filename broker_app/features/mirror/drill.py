@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from broker_app.base import durations
 from broker_app.core.broker import Broker
+from broker_app.core.durability.recovery import live_positions
 from broker_app.core.policy import Policies
-from broker_app.core.recovery import live_positions
 from broker_app.features.mirror.follower import Follower
 from broker_app.journal.errors import Busy, JournalError, NoSuchPosition
 from broker_app.journal.log.segment import SegmentIndex

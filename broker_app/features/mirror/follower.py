@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 from broker_app.core.broker import Broker
+from broker_app.core.durability.recovery import Recovery
 from broker_app.core.message import MessageIds
 from broker_app.core.policy import Policies
-from broker_app.core.recovery import Recovery
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.port import FIRST_POSITION, OpenResult
 from broker_app.journal.shared.shared_journal import SharedJournal, missing_batch, stored_batch

@@ -10,7 +10,7 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from typing import Final
 
-from broker_app.base.mail_server import STARTTLS, TLS, MailServer
+from broker_app.base.settings.mail_server import STARTTLS, TLS, MailServer
 
 #: seconds for each step of an SMTP session
 TIMEOUT_S: Final = 15.0

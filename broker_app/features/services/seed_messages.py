@@ -22,13 +22,14 @@ from typing import Any, Final, Protocol
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import header_block, views
+from broker_app.core import header_block
 from broker_app.core.destination import QUEUE, Destination
+from broker_app.core.durability.record_reader import Reader
+from broker_app.core.inspection import views
+from broker_app.core.inspection.pending_watch import PendingWatch
 from broker_app.core.message import Envelope, Message
-from broker_app.core.pending_watch import PendingWatch
 from broker_app.core.position import BEGINNING
 from broker_app.core.publishing.bulk_producer import address_of
-from broker_app.core.record_reader import Reader
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.selector import Selector
 from broker_app.engine import Engine

@@ -22,9 +22,9 @@ from django.db import OperationalError, connections
 from django.urls import get_resolver
 
 from broker_app import config
-from broker_app.base import fd_limits
-from broker_app.base.ownership import ForeignPath
-from broker_app.base.private_files import close_to_others, write_for_owner_alone
+from broker_app.base.process import fd_limits
+from broker_app.base.process.ownership import ForeignPath
+from broker_app.base.process.private_files import close_to_others, write_for_owner_alone
 from broker_app.config import Config, ConfigError
 from broker_app.features.callbacks.webhooks.worker_poster import WorkerPoster
 from broker_app.features.cluster.record.change_record import Change

@@ -12,7 +12,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
-from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.process.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.net.http.refusals import RefusedWithHeaders, invalid
 from broker_app.net.http.replies import Header, Reply

@@ -7,7 +7,7 @@ from collections import deque
 from itertools import islice
 from typing import Final, Protocol
 
-from broker_app.base.in_thread import LARGE_BYTES
+from broker_app.base.process.in_thread import LARGE_BYTES
 from broker_app.net.http.large_body import Piece
 
 #: subscriptions that are asked together

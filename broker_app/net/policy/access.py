@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from broker_app.base.refused import Refused
+from broker_app.base.settings.transport_connectors import listener_of
 from broker_app.base.system_topics import FAILOVER
-from broker_app.base.transport_connectors import listener_of
 from broker_app.core import client_address
 from broker_app.core.destination import (
     QUEUE,

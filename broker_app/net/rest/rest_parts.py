@@ -15,8 +15,8 @@ from broker_app.net.rest.destinations.status import QueueEndpoints
 from broker_app.net.rest.messages import message_json
 from broker_app.net.rest.messages.browse import Browser
 from broker_app.net.rest.messages.envelopes import Envelopes
-from broker_app.net.rest.messages.polls import Polls
 from broker_app.net.rest.messages.publish import Publisher
+from broker_app.net.rest.messages.receive import Polls
 from broker_app.telemetry import Statistics
 
 

@@ -18,7 +18,7 @@ import time
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from broker_app.base.deadline import Deadline
-from broker_app.base.fd_limits import has_room
+from broker_app.base.process.fd_limits import has_room
 from broker_app.net.http.replies import Header, Reply
 from broker_app.net.rest.messages.fast_publish import Caller, FastPublish
 from broker_app.net.tls.certificates import Certificates

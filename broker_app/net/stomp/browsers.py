@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from broker_app.base.refused import Refused
-from broker_app.core import browse
 from broker_app.core.destination import Destination
+from broker_app.core.inspection import browse
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selectors.selector import Selector

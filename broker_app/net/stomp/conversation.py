@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from broker_app.base.transport_connectors import EACH_FRAME, receipts_of
+from broker_app.base.settings.transport_connectors import EACH_FRAME, receipts_of
 from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.message import MessageIds

@@ -7,7 +7,7 @@ do, since some clients require it.
 
 from __future__ import annotations
 
-from broker_app.base.in_thread import LARGE_BYTES
+from broker_app.base.process.in_thread import LARGE_BYTES
 from broker_app.base.refused import Refused
 from broker_app.base.system_topics import REFUSED_SUBSCRIPTION
 from broker_app.core.commands import AUTO

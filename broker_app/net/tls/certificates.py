@@ -15,7 +15,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID
 
-from broker_app.base import ownership
+from broker_app.base.process import ownership
 from broker_app.config import Config, ConfigError
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from broker_app.base.fd_limits import has_room
 from broker_app.base.log_limit import RareLog
-from broker_app.base.task_supervisor import supervised
+from broker_app.base.process.fd_limits import has_room
+from broker_app.base.process.task_supervisor import supervised
 from broker_app.net.problems import MEDIA_TYPE, problem_json
 from broker_app.net.tls.certificates import Certificates
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.base.roles import CALLBACK
+from broker_app.base.settings.roles import CALLBACK
 from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.features.origins import OriginEndpoint

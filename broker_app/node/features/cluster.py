@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from broker_app.base.process.task_supervisor import TaskSupervisor
 from broker_app.base.refused import Refused
 from broker_app.base.reply_types import Facts
-from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.config import Config
 from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.cluster import Cluster

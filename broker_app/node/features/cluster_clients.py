@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from broker_app.base import name_filter
-from broker_app.base.cluster_addresses import reachable
 from broker_app.base.refused import Refused
-from broker_app.base.transport_connectors import ListSettings, by_listener
+from broker_app.base.settings import name_filter
+from broker_app.base.settings.cluster_addresses import reachable
+from broker_app.base.settings.transport_connectors import ListSettings, by_listener
 from broker_app.config import Config
 from broker_app.core.message import Envelope
 from broker_app.core.model import Subscription

@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from broker_app.base.cluster_addresses import reachable
 from broker_app.base.events import DRAINED, MEMBER_TAKEN_OVER
 from broker_app.base.refused import Refused
+from broker_app.base.settings.cluster_addresses import reachable
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.engine.client import EngineClient

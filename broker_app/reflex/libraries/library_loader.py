@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Final
 
-from broker_app.base import ownership
+from broker_app.base.process import ownership
 from broker_app.reflex.api import GROUP
 from broker_app.reflex.functions import Library
 

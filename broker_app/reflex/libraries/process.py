@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 import broker_app
-from broker_app.base.priority import lower_priority
+from broker_app.base.process.priority import lower_priority
 from broker_app.reflex.libraries import wire
 from broker_app.reflex.libraries.output_log import OutputLog
 

@@ -20,7 +20,7 @@ import traceback
 from functools import lru_cache
 from typing import Any
 
-from broker_app.base.parent_process import end_with_parent
+from broker_app.base.process.parent_process import end_with_parent
 from broker_app.core import header_block
 from broker_app.reflex.api import Answer, Message, Registration, Verdict, service_of
 from broker_app.reflex.channel_call import ChannelCall, Handled, ResponseChannel

@@ -18,11 +18,12 @@ from functools import partial
 from typing import Final
 
 from broker_app.base.refused import Refused
-from broker_app.core import header_block, records
+from broker_app.core import header_block
 from broker_app.core.destination import DEAD_SUFFIX
+from broker_app.core.durability import records
+from broker_app.core.durability.record_reader import Reader
 from broker_app.core.message import Message
 from broker_app.core.outcome import Event, MessagesEnded
-from broker_app.core.record_reader import Reader
 from broker_app.engine import Engine
 from broker_app.engine.read_budget import READ_POSITIONS
 from broker_app.journal.errors import JournalError

@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as translated
 
 from broker_app.base.reply_types import Facts
-from broker_app.base.setting_groups import TITLES
+from broker_app.base.settings.setting_groups import TITLES
 from broker_app.web import effective
 from broker_app.web.console.base.field_words import FieldWords, as_text
 from broker_app.web.console.base.frame import AdministratorsPage

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from broker_app import config
-from broker_app.base.roles import BROKER_NAME
+from broker_app.base.settings.roles import BROKER_NAME
 from broker_app.models import Broker
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 

@@ -13,8 +13,8 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from broker_app import models
-from broker_app.base import roles
 from broker_app.base.refused import Refused
+from broker_app.base.settings import roles
 from broker_app.core.destination import has_wildcard, is_forwarded, is_reserved, parse
 from broker_app.core.selectors import compiler
 from broker_app.features.callbacks.webhooks.callback import MEMBERS, NOTIFY, Callback

@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils.text import capfirst
 
-from broker_app.base.setting_groups import TITLES
+from broker_app.base.settings.setting_groups import TITLES
 from broker_app.models import Rule
 from broker_app.web import actions, history
 from broker_app.web.actions import SYSTEM, Edit, apply

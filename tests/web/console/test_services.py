@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.test.utils import override_settings
 
-from broker_app.base.roles import CALLBACK
+from broker_app.base.settings.roles import CALLBACK
 
 pytestmark = pytest.mark.django_db
 

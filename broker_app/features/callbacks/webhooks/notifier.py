@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+from broker_app.base.process.task_supervisor import supervised
 from broker_app.base.refused import Refused
-from broker_app.base.task_supervisor import supervised
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import MOST, ArrivalFeed, Notification

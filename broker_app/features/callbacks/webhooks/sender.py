@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import NamedTuple
 
-from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.process.in_thread import in_thread_if_large
 from broker_app.features.callbacks.webhooks import cloud_event, verdict
 from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.cloud_event import Event

@@ -29,9 +29,9 @@ from broker_app.base.events import (
     URL_VERIFIED,
     Event,
 )
+from broker_app.base.process.task_supervisor import supervised
 from broker_app.base.refused import Refused
 from broker_app.base.states import CALLBACK
-from broker_app.base.task_supervisor import supervised
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.webhooks import state_file

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
-from broker_app.base.task_supervisor import supervised
+from broker_app.base.process.task_supervisor import supervised
 from broker_app.peers.http_client import exchange
 from broker_app.peers.http_client.exchange import Answer, HttpRequest, Poster, Unanswered
 

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from broker_app.base import name_filter
-from broker_app.base.transport_connectors import ListSettings
+from broker_app.base.settings import name_filter
+from broker_app.base.settings.transport_connectors import ListSettings
 from broker_app.features.cluster.clients.client_reports import ListPlace, ListPlaceState, ListVersion
 
 Uris = tuple[str, ...]

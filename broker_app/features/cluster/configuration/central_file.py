@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from broker_app import config
-from broker_app.base import transport_connectors
+from broker_app.base.settings import transport_connectors
 from broker_app.base.suggestions import suggestion
 from broker_app.config import CentralValue, ConfigError
 from broker_app.features.cluster.configuration import foreign_names, properties

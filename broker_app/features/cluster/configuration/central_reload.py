@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from broker_app.base import transport_connectors
 from broker_app.base.internal_errors import internal_errors
+from broker_app.base.process.task_supervisor import TaskSupervisor
 from broker_app.base.refused import Refused
-from broker_app.base.task_supervisor import TaskSupervisor
+from broker_app.base.settings import transport_connectors
 from broker_app.config import Config, ConfigError, settings
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.link import Link

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from broker_app.base import cluster_addresses
+from broker_app.base.settings import cluster_addresses
 from broker_app.config import Config, ConfigError
 from broker_app.features.cluster.configuration.imq_names import HA, STORE
 

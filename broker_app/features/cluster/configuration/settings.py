@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from broker_app import config
-from broker_app.base import discovery_uris
-from broker_app.base.cluster_addresses import ALL_ADDRESSES, BrokerAddress, normal, own, parse
-from broker_app.base.discovery_uris import MulticastGroup, MulticastSettings
 from broker_app.base.refused import Refused
-from broker_app.base.roles import is_loopback
+from broker_app.base.settings import discovery_uris
+from broker_app.base.settings.cluster_addresses import ALL_ADDRESSES, BrokerAddress, normal, own, parse
+from broker_app.base.settings.discovery_uris import MulticastGroup, MulticastSettings
+from broker_app.base.settings.roles import is_loopback
 from broker_app.config import CentralValue, Config
 from broker_app.features.cluster.configuration import expectations
 from broker_app.features.cluster.configuration.expectations import Expectation

@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
-from broker_app.base.discovery_uris import MulticastGroup, MulticastSettings
 from broker_app.base.log_limit import RareLog
+from broker_app.base.process.task_supervisor import TaskSupervisor
 from broker_app.base.refused import Refused
-from broker_app.base.task_supervisor import TaskSupervisor
+from broker_app.base.settings.discovery_uris import MulticastGroup, MulticastSettings
 from broker_app.features.cluster.discovery.announcements import MOST_BYTES, Announcement, Freshness, Seal
 from broker_app.features.cluster.report import DiscoveryReport
 

@@ -13,10 +13,10 @@ from typing import Annotated, Final
 
 import msgspec
 
-from broker_app.base.cluster_addresses import reachable
 from broker_app.base.refused import Refused
+from broker_app.base.settings.cluster_addresses import reachable
 from broker_app.core.destination import MAX_ADDRESS
-from broker_app.core.records import Terms
+from broker_app.core.durability.records import Terms
 from broker_app.core.remote.cluster_usage import MOST_UNUSED
 
 MIB: Final = 1024 * 1024

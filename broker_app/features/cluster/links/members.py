@@ -15,9 +15,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, get_args
 
-from broker_app.base.cluster_addresses import hidden
+from broker_app.base.process.task_supervisor import supervised
 from broker_app.base.refused import Refused
-from broker_app.base.task_supervisor import supervised
+from broker_app.base.settings.cluster_addresses import hidden
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.link import Link, is_stop
 from broker_app.features.cluster.links.message_checks import is_address

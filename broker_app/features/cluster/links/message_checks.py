@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker_app.base.refused import Refused
-from broker_app.base.roles import BROKER_NAME
+from broker_app.base.settings.roles import BROKER_NAME
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.report import ADOPTED_MARK
 

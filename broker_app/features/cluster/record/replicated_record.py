@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from broker_app.base.process.task_supervisor import TaskSupervisor
 from broker_app.base.refused import Refused
-from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.record.change_record import KEEPER, Change, ChangeRecord

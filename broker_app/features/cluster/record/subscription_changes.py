@@ -14,8 +14,8 @@ from broker_app.base.events import NOT_CHANGED_YET
 from broker_app.base.refused import Refused
 from broker_app.core.commands import CreateSubscription, DeleteSubscription
 from broker_app.core.destination import DURABLE_PREFIX
+from broker_app.core.durability.records import Terms
 from broker_app.core.outcome import Event, SubscriptionChanged
-from broker_app.core.records import Terms
 from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.record.change_record import SUBSCRIPTION, Change, Entry
 from broker_app.features.cluster.record.propagation import Propagation

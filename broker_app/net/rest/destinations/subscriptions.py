@@ -8,9 +8,9 @@ from broker_app.base.audit_actions import SUBSCRIPTION_DELETED
 from broker_app.base.refused import Refused
 from broker_app.base.states import SUBSCRIPTION
 from broker_app.core import commands as c
-from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.destination import DURABLE_PREFIX, parse
+from broker_app.core.inspection import views
 from broker_app.core.model import NamedSubscription, Queue
 from broker_app.core.topics.topic import matches
 from broker_app.engine.client import EngineClient

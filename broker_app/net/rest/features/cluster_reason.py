@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core.why import Reason
+from broker_app.core.inspection.why import Reason
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import consumers_of
 

@@ -11,8 +11,8 @@ import msgspec
 from broker_app.base.audit_actions import read_of
 from broker_app.base.refused import Refused
 from broker_app.core.destination import QUEUE, Destination, of_name
+from broker_app.core.durability.record_reader import Reader
 from broker_app.core.message import Message
-from broker_app.core.record_reader import Reader
 from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead

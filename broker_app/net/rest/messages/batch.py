@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.process.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.base.turns import in_turns
 from broker_app.core import commands as c

@@ -11,9 +11,9 @@ import msgspec
 
 from broker_app.base.audit_actions import MESSAGES_PURGED, QUEUE_READ
 from broker_app.base.refused import Refused
-from broker_app.core import browse as core_browse
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
+from broker_app.core.inspection import browse as core_browse
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
 from broker_app.engine.client import EngineClient

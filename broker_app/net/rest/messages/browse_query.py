@@ -7,8 +7,8 @@ import binascii
 from collections.abc import Collection
 
 from broker_app.base.refused import Refused
-from broker_app.core import browse as core_browse
 from broker_app.core.destination import parse
+from broker_app.core.inspection import browse as core_browse
 from broker_app.core.message import MessageIds
 from broker_app.features.jobs import filters
 from broker_app.features.jobs.filters import Filter

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, cast
 
-from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.process.in_thread import in_thread_if_large
 from broker_app.base.turns import in_turns
 from broker_app.core import commands as c
 from broker_app.core.delivery.chosen_delivery import NOT_READ

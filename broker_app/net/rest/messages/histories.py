@@ -9,9 +9,9 @@ from typing import NamedTuple
 from broker_app.base import times
 from broker_app.base.audit_actions import TOPIC_READ
 from broker_app.base.refused import Refused
+from broker_app.core.durability.record_reader import Reader
 from broker_app.core.message import Message
 from broker_app.core.position import Position, known_start
-from broker_app.core.record_reader import Reader
 from broker_app.core.topics.history import History
 from broker_app.core.topics.replay import LAST, NOW, SEQ, TIME, Start, parse_start
 from broker_app.engine.client import EngineClient

@@ -14,7 +14,7 @@ from typing import Annotated, Final, NamedTuple, Protocol, cast
 import msgspec
 
 from broker_app.base.refused import Refused
-from broker_app.core.browse import DELAYED
+from broker_app.core.inspection.browse import DELAYED
 from broker_app.core.message import Message
 from broker_app.features.cluster.pages import BrowsedMessage, BrowsedPage, PageQuestion, RemotePages, State
 from broker_app.net.http.refusals import invalid

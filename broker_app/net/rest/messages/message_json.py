@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from broker_app.base import json_text, times
-from broker_app.base.in_thread import LARGE_BYTES
+from broker_app.base.process.in_thread import LARGE_BYTES
 from broker_app.core.message import Message
 from broker_app.net.http.large_body import LargeBody, Piece, as_text, in_base64, in_one_line, parts
 from broker_app.net.http.replies import Header, encode

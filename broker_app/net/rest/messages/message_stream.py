@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.process.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Message

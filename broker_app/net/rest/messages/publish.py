@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import quote
 
-from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.process.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse

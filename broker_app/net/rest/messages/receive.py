@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import msgspec
 
-from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.process.in_thread import in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.base.turns import in_turns
 from broker_app.core import commands as c
@@ -26,10 +28,28 @@ from broker_app.net.http.requests import Departed, Request, boolean, whole_numbe
 from broker_app.net.rest.messages import message_json
 from broker_app.net.rest.messages.chosen import ChosenMessages
 from broker_app.net.rest.messages.held_deliveries import Deliveries, wait_decided
-from broker_app.net.rest.messages.polls import Polls
 from broker_app.rules.event import RECEIVE
 
 AUTO, LEASE = "auto", "lease"
+#: queues whose requests are counted; the one that was asked for longest ago is forgotten
+MOST_COUNTED: Final = 10_000
+
+
+class Polls:
+    """Counts receive requests by the address of their queue: callback brokers spare a broker these."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    def count(self, address: str) -> None:
+        """Count a request."""
+        self._counts[address] = self._counts.pop(address, 0) + 1
+        if len(self._counts) > MOST_COUNTED:
+            self._counts.popitem(last=False)
+
+    def of(self, address: str) -> int:
+        """The requests for a queue since the broker started."""
+        return self._counts.get(address, 0)
 
 
 class ReceiveRequest(msgspec.Struct, forbid_unknown_fields=True):

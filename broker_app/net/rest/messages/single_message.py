@@ -12,12 +12,12 @@ from typing import Any, TypeVar, cast
 from broker_app.base.audit_actions import MESSAGE_DELETED, QUEUE_READ
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core import views
 from broker_app.core.broker import Broker
+from broker_app.core.inspection import views
+from broker_app.core.inspection.why import Reason, why
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Queue
 from broker_app.core.storage.transfers import GONE, TransferResult
-from broker_app.core.why import Reason, why
 from broker_app.engine.client import EngineClient
 from broker_app.features.bridge.pipe_reports import (
     Forwarding,

@@ -12,7 +12,7 @@ from functools import partial
 
 from broker_app.base.audit_actions import read_of
 from broker_app.core.destination import Destination
-from broker_app.core.tap import Tap
+from broker_app.core.inspection.tap import Tap
 from broker_app.engine.client import EngineClient
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.replies import Reply

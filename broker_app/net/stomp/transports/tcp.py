@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import cast
 
-from broker_app.base.fd_limits import has_room
+from broker_app.base.process.fd_limits import has_room
 from broker_app.base.refused import Refused
 from broker_app.net.http.client_hangup import hung_up
 from broker_app.net.policy.access import ConnectionInfo

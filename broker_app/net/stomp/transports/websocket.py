@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from broker_app.base.deadline import Deadline
-from broker_app.base.in_thread import in_thread_if_large
+from broker_app.base.process.in_thread import in_thread_if_large
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.session import StompSession

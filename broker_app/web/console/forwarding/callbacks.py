@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_lazy as translated
 from django.views.decorators.debug import sensitive_variables
 
-from broker_app.base.roles import CALLBACK
+from broker_app.base.settings.roles import CALLBACK
 from broker_app.features.callbacks.webhooks.callback import MEMBERS, Member
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.web.actions import Edit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core import records as r
+from broker_app.core.durability import records as r
 from broker_app.core.message import MessageIds
 
 _PRIORITIES = 10

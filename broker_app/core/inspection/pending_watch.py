@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Callable
 from typing import NamedTuple
 
+from broker_app.core.inspection.tap import Taps
 from broker_app.core.message import Message, MessageIds
-from broker_app.core.tap import Taps
 
 
 class Arrivals(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from broker_app import config
-from broker_app.base import roles
+from broker_app.base.settings import roles
 from broker_app.cli.base.failures import USAGE, Failure
+from broker_app.cli.broker.up import run_broker
 from broker_app.cli.configuration.resources import brokers
-from broker_app.cli.up import run_broker
 from broker_app.features.cluster.configuration import settings
 
 #: `mom broker`, with `run`

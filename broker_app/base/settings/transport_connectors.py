@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from broker_app.base import name_filter
+from broker_app.base.settings import name_filter
 from broker_app.base.suggestions import suggestion
 
 #: the listeners for clients, by the schemes of their addresses

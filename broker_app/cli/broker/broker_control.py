@@ -10,7 +10,7 @@ from broker_app.base.reply_types import Facts
 from broker_app.cli import metrics
 from broker_app.cli.base import invocation
 from broker_app.cli.base.prompts import confirm
-from broker_app.cli.broker_run import app
+from broker_app.cli.broker.broker_run import app
 from broker_app.cli.configuration.versions import is_machine_format
 
 _Name = Annotated[str, typer.Argument(help="name of the broker, so that no other one gets the order")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from broker_app.core import records
+from broker_app.core.durability import records
 
 
 class Record:

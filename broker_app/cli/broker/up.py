@@ -12,7 +12,7 @@ import typer
 
 from broker_app import config
 from broker_app.cli.base.failures import USAGE, Failure
-from broker_app.cli.imq_options import expected, translated
+from broker_app.cli.broker.imq_options import expected, translated
 from broker_app.features.cluster.configuration.expectations import check
 
 #: all arguments after `up`, --help included, are passed to the broker

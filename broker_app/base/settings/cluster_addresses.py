@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from broker_app.base import discovery_uris
-from broker_app.base.roles import CALLBACK, is_loopback
+from broker_app.base.settings import discovery_uris
+from broker_app.base.settings.roles import CALLBACK, is_loopback
 
 #: of brokers whose address names none
 DEFAULT_PORT: Final = 7676

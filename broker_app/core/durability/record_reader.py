@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker_app.base.large_record import large_body
-from broker_app.core import records
+from broker_app.core.durability import records
 from broker_app.core.header_block import group
 from broker_app.core.message import DeliveryOptions, Envelope, Message
 

@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from broker_app.core import records, snapshot_format
 from broker_app.core.broker import Broker
+from broker_app.core.durability import records, snapshot_format
+from broker_app.core.durability.record import Record
+from broker_app.core.durability.records import Terms
 from broker_app.core.policy import Policies
 from broker_app.core.publishing.bulk_producer import is_bulk_producer
 from broker_app.core.publishing.dedup import FirstMessage
-from broker_app.core.record import Record
-from broker_app.core.records import Terms
 from broker_app.core.remote.offset import is_offset
 from broker_app.core.remote.sync_queue import SYNC_ADDRESS
 

@@ -9,9 +9,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from broker_app.core.broker import Broker
+from broker_app.core.durability.snapshot_format import FORMAT, LOST, Section
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
-from broker_app.core.snapshot_format import FORMAT, LOST, Section
 from broker_app.core.storage.lane import Lane
 
 #: work done in one step, in destinations; a few thousand positions or messages cost as much as one

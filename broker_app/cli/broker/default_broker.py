@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from broker_app.base import durations
-from broker_app.cli import broker_control
 from broker_app.cli.base import invocation
 from broker_app.cli.base.options import Yes
+from broker_app.cli.broker import broker_control
 from broker_app.cli.configuration.versions import is_machine_format
 
 _MIB = 1 << 20

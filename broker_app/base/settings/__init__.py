@@ -1,0 +1,1 @@
+"""Texts and addresses that settings have, and the groups in which settings are listed."""

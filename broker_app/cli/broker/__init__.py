@@ -1,0 +1,1 @@
+"""Commands that start, stop and control a broker as a whole."""

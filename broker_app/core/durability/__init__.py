@@ -1,0 +1,1 @@
+"""The state that survives: records of changes, snapshots, and recovery from both."""
