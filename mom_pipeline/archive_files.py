@@ -78,7 +78,7 @@ class LockTaken(ArchiveError):
 
 
 @dataclass(frozen=True)
-class Part:
+class ArchivePart:
     """A file of a batch: its staged path and its folder, relative to the root, and the rows in it."""
 
     staged: str
@@ -129,7 +129,7 @@ def sweep(root: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def commit(root: Path, query: str, batch: int, parts: Iterable[Part]) -> bool:
+def commit(root: Path, query: str, batch: int, parts: Iterable[ArchivePart]) -> bool:
     """Make the staged parts of a batch visible; False when the batch was committed before."""
     parts = sorted(parts, key=lambda part: part.final)
     with locked(root):
@@ -222,7 +222,7 @@ def _wait_for(file: int, path: Path, timeout_s: float) -> None:
 
 def _finish(root: Path, pending: Path) -> None:
     """Finish a commit from its pending manifest."""
-    parts = [Part(**part) for part in json.loads(pending.read_text(encoding="utf-8"))["parts"]]
+    parts = [ArchivePart(**part) for part in json.loads(pending.read_text(encoding="utf-8"))["parts"]]
     for part in parts:
         staged, final = root / part.staged, root / part.final
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -240,7 +240,7 @@ def _finish(root: Path, pending: Path) -> None:
     sync_folder(pending.parent)
 
 
-def _check_fresh(folder: Path, query: str, batch: int, parts: list[Part]) -> bool:
+def _check_fresh(folder: Path, query: str, batch: int, parts: list[ArchivePart]) -> bool:
     """Return whether a batch is still to be written; ArchiveError when it was, with other rows."""
     manifest = folder / f"{batch}.json"
     if not manifest.exists():
@@ -248,7 +248,7 @@ def _check_fresh(folder: Path, query: str, batch: int, parts: list[Part]) -> boo
         if batch > newest:
             return True
         raise _older(f"the archive has batch {newest} of the query {query}, and now comes {batch}")
-    before = [Part(**part) for part in json.loads(manifest.read_text(encoding="utf-8"))["parts"]]
+    before = [ArchivePart(**part) for part in json.loads(manifest.read_text(encoding="utf-8"))["parts"]]
     if _totals(before) != _totals(parts):
         raise _older(
             f"the archive has batch {batch} of the query {query} with other rows: {_totals(before)}, and now "
@@ -263,7 +263,7 @@ def _older(difference: str) -> ArchiveError:
     )
 
 
-def _totals(parts: Iterable[Part]) -> dict[str, tuple[int, int, int]]:
+def _totals(parts: Iterable[ArchivePart]) -> dict[str, tuple[int, int, int]]:
     """(first position, last position, rows) by table and broker: the same however rows are split into
     files."""
     totals: dict[str, tuple[int, int, int]] = {}
@@ -274,7 +274,7 @@ def _totals(parts: Iterable[Part]) -> dict[str, tuple[int, int, int]]:
     return totals
 
 
-def _check_free(root: Path, parts: list[Part]) -> None:
+def _check_free(root: Path, parts: list[ArchivePart]) -> None:
     """Refuse parts with rows of positions that the archive has. Files of runs that archive other destinations
     may lie between each other."""
     names = [part.final for part in parts]
@@ -297,7 +297,7 @@ def _share_rows(one: Path, other: Path) -> bool:
     return bool(first.join(second, list(_KEY), join_type="left semi").num_rows)
 
 
-def _check_staged(root: Path, query: str, parts: list[Part]) -> None:
+def _check_staged(root: Path, query: str, parts: list[ArchivePart]) -> None:
     """Refuse parts whose files a later run of the query deleted; those that are there are made durable with
     their folders."""
     for part in parts:

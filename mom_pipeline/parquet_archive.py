@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 from pyspark.sql.types import StructType
 
 from mom_pipeline import archive_files, archive_tables
-from mom_pipeline.archive_files import ArchiveError, Part
+from mom_pipeline.archive_files import ArchiveError, ArchivePart
 from mom_pipeline.parts import PartWriter
 
 #: most files that a task writes at a time, and most bytes that it keeps for them
@@ -62,7 +62,7 @@ class _Staged(WriterCommitMessage):
     """The files that a task wrote, and the query that it belongs to."""
 
     query: str
-    parts: list[Part]
+    parts: list[ArchivePart]
 
 
 class _Writer(DataSourceStreamArrowWriter):
@@ -92,12 +92,12 @@ class _Writer(DataSourceStreamArrowWriter):
         """Leave the files of a failed batch where no reader sees them; its next attempt deletes them."""
 
 
-def stage_rows(batches: Iterator[pa.RecordBatch], root: Path, staging: str, table: str) -> list[Part]:
+def stage_rows(batches: Iterator[pa.RecordBatch], root: Path, staging: str, table: str) -> list[ArchivePart]:
     """Write rows into files below the folder `staging`: one for each hour of a broker, or more when it is
     large. They are on the disk when this returns."""
     schema = archive_tables.arrow_schema(table)
     writers: dict[str, PartWriter] = {}
-    parts: list[Part] = []
+    parts: list[ArchivePart] = []
     for batch in batches:
         for broker, date, hour, rows in _by_hour(batch):
             folder = archive_files.hour_folder(

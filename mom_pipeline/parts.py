@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mom_pipeline.archive_files import Part
+from mom_pipeline.archive_files import ArchivePart
 
 #: bytes of a file at which the next one begins
 FILE_BYTES = 128 * 1024 * 1024
@@ -39,7 +39,7 @@ class PartWriter:
         #: bytes of rows in memory
         self.buffered = 0
         self._file: _File | None = None
-        self._closed: list[Part] = []
+        self._closed: list[ArchivePart] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take more rows, whose positions are not smaller than those before."""
@@ -60,7 +60,7 @@ class PartWriter:
         if self._file.size >= self._file_bytes:
             self._end_file()
 
-    def close(self) -> list[Part]:
+    def close(self) -> list[ArchivePart]:
         """The files, durable and not visible."""
         self.flush()
         self._end_file()
@@ -70,7 +70,7 @@ class PartWriter:
         if self._file is not None:
             first, last, rows = self._file.close()
             place = self._file.name, self._table, self._folder, self._broker
-            self._closed.append(Part(*place, first, last, rows))
+            self._closed.append(ArchivePart(*place, first, last, rows))
             self._file = None
 
 

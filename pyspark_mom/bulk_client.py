@@ -17,7 +17,7 @@ from pyspark_mom.credentials import Credential
 from pyspark_mom.errors import AccessDenied, BrokerUnreachable, MomError, NoRoom, RowsRefused, StagesLost
 from pyspark_mom.http_connection import BUSY, DENIED, HttpConnection, Reply
 from pyspark_mom.sink_options import DEAD_LETTER, SinkOptions
-from pyspark_mom.sink_rows import MEDIA_TYPE, Part
+from pyspark_mom.sink_rows import MEDIA_TYPE, RequestPart
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ class BulkClient:
             options.url, Credential(options.credential), tls=options.tls, timeout_s=options.timeout_s
         )
 
-    def stage(self, id: str, number: int, part: Part) -> int:
+    def stage(self, id: str, number: int, part: RequestPart) -> int:
         """Stage a part; the number of its rows that became dead letters. Raises MomError."""
         on_error = "dead_letter" if self._dead_letters else "fail"
         query = urlencode({"id": id, "seq": number, "on_error": on_error})

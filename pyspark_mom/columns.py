@@ -16,7 +16,7 @@ from broker_app.core.message import MessageIds
 from broker_app.core.reasons import name_of
 from pyspark_mom import schema
 from pyspark_mom.events import EVENT_NAMES, is_topic
-from pyspark_mom.rows import DELIVERIES, END, FACTS, NO_CLIENT, NO_PRIORITY, Decoder, Rows, Wanted
+from pyspark_mom.rows import DELIVERIES, END, FACTS, NO_CLIENT, NO_PRIORITY, Decoder, Rows, WantedRows
 from pyspark_mom.sent_messages import Sent, SentMessages
 from pyspark_mom.transport import StoredFrame
 
@@ -42,9 +42,9 @@ _OF_BLOCK: Final = {"headers", *_HEADERS}
 _OF_CLIENT: Final = {"client_id", "user"}
 
 
-def wanted(asked: pa.Schema, kinds: Iterable[str], fits: Callable[[str], bool]) -> Wanted:
+def wanted(asked: pa.Schema, kinds: Iterable[str], fits: Callable[[str], bool]) -> WantedRows:
     """The rows and parts of messages that these columns need."""
-    return Wanted(
+    return WantedRows(
         frozenset(EVENT_NAMES.index(kind) for kind in kinds),
         fits,
         blocks=not _OF_BLOCK.isdisjoint(asked.names),
@@ -57,7 +57,7 @@ class Columns:
     """Turns the frames of one broker into batches of the columns `asked`. `tag` is that of its journal, whose
     messages are in `sent`."""
 
-    def __init__(self, asked: pa.Schema, broker: str, tag: int, rows: Wanted, sent: SentMessages) -> None:
+    def __init__(self, asked: pa.Schema, broker: str, tag: int, rows: WantedRows, sent: SentMessages) -> None:
         self._asked = asked
         self._sent = sent
         self._broker = broker

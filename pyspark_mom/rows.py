@@ -39,7 +39,7 @@ _WITH_MORE: Final = records.HAS_ID | records.HAS_ADDRESS | records.HAS_ORIGIN
 NO_CLIENT: Final = -1
 
 
-class Wanted(NamedTuple):
+class WantedRows(NamedTuple):
     """The rows that a query needs: those of `events` (indexes of EVENT_NAMES) at addresses that `fits`
     accepts; and the parts of messages that it needs, and the clients, since most need none."""
 
@@ -110,7 +110,7 @@ class Rows:
 _AddPublished = Callable[[bytes, int, int, int, int, int, int, int, _Table], None]
 
 
-def _published(rows: Rows, wanted: Wanted) -> _AddPublished:
+def _published(rows: Rows, wanted: WantedRows) -> _AddPublished:
     """Return what adds the row of a PUBLISHED record. Most rows are theirs, so names are looked up once."""
     unpack, block_at_of = records.unpack_published, records.block_at
     add_count, add_position, add_event = rows.counts.append, rows.positions.append, rows.events.append
@@ -188,7 +188,7 @@ def _add_more(rows: Rows, content: bytes, at: int, flags: int, names: list[str])
 class Decoder:
     """Gathers the rows of frames until they are taken."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WantedRows) -> None:
         self._wanted = wanted
         self._indexes: dict[str, int] = {}
         self._clients: dict[str, int] = {}

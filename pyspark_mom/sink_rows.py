@@ -27,7 +27,7 @@ _ROW_OVERHEAD: Final = 8
 _Key = tuple[Any, ...]
 
 
-class Part(NamedTuple):
+class RequestPart(NamedTuple):
     """The body of one request, its number of rows, and that of its first row among those of the task."""
 
     content: bytes
@@ -81,17 +81,17 @@ class _PartBuilder:
             facts["body_bytes"] = unsent
         return json.dumps(facts, ensure_ascii=False)
 
-    def part(self) -> Part:
+    def part(self) -> RequestPart:
         """The part, complete."""
         head = f'{{"rows":{len(self)},"envelopes":[{",".join(self._envelopes)}]}}'.encode()
         columns = [_little_endian(column) for column in (self._indexes, self._sizes)]
         content = b"".join((len(head).to_bytes(4, "little"), head, *columns, *self._bodies))
-        return Part(content, len(self), self._first_row)
+        return RequestPart(content, len(self), self._first_row)
 
 
 def parts(
     batches: Iterable[pa.RecordBatch], destination: str | None, max_bytes: int, *, dead_letters: bool = False
-) -> Iterator[Part]:
+) -> Iterator[RequestPart]:
     """All rows, in parts of about `max_bytes`. `destination` is that of rows that name none. A body that is
     null is empty. A row that no part can contain is sent without its body, for its dead letter; without
     `dead_letters`, it raises RowsRefused."""

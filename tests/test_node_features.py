@@ -8,7 +8,7 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.net.rest import openapi
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.node.features.features import Features, Given
 from tests.test_node_start import a_node, started
 
@@ -37,7 +37,7 @@ def add(monkeypatch: pytest.MonkeyPatch, *witnesses: Feature) -> None:
     """Have each node end its list with these features."""
     make = Features.__init__
 
-    def make_with_witnesses(features: Features, parts: Parts, given: Given) -> None:
+    def make_with_witnesses(features: Features, parts: NodeParts, given: Given) -> None:
         make(features, parts, given)
         features.list += witnesses
 

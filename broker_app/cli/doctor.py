@@ -17,7 +17,7 @@ import typer
 from broker_app import config
 from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
-from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.contexts import BrokerTarget
 from broker_app.cli.base.failures import FAILED, REFUSED, Failure
 from broker_app.cli.base.findings import ERROR, OK, WARNING, Finding, report
 from broker_app.cli.pipelines import checks as pipeline_checks
@@ -151,7 +151,7 @@ def _open_files() -> Finding:
     return Finding("open files", OK, str(soft))
 
 
-def _ports(target: Target, settings: config.Config) -> Iterator[Finding]:
+def _ports(target: BrokerTarget, settings: config.Config) -> Iterator[Finding]:
     """Check the ports of the running broker; those of the environment where it does not report its own."""
     running = _running_settings(target)
     host = running.get("host") or settings.host
@@ -164,7 +164,7 @@ def _ports(target: Target, settings: config.Config) -> Iterator[Finding]:
     yield _web_port(target, settings)
 
 
-def _running_settings(target: Target) -> Facts:
+def _running_settings(target: BrokerTarget) -> Facts:
     """The settings of the running broker by name; none where it is not reachable or does not show them."""
     from broker_app.cli.base.rest import Rest
 
@@ -175,7 +175,7 @@ def _running_settings(target: Target) -> Facts:
         return {}
 
 
-def _web_port(target: Target, settings: config.Config) -> Finding:
+def _web_port(target: BrokerTarget, settings: config.Config) -> Finding:
     port = urlsplit(target.url).port
     return _port("web port", settings.host, port if port is not None else settings.port, "--port")
 
@@ -217,7 +217,7 @@ def _speaks_rest(host: str, port: int) -> bool:
     name = f"[{host}]" if ":" in host else host
     try:
         return bool(
-            Rest(Target(f"http://{name}:{port}"), timeout_s=2).get("/health/live")["status"] == "live"
+            Rest(BrokerTarget(f"http://{name}:{port}"), timeout_s=2).get("/health/live")["status"] == "live"
         )
     except Failure as failure:
         return "tls-required" in failure.what
@@ -225,7 +225,7 @@ def _speaks_rest(host: str, port: int) -> bool:
         return False
 
 
-def _certificate(target: Target) -> Iterator[Finding]:
+def _certificate(target: BrokerTarget) -> Iterator[Finding]:
     """Check that clients trust the broker's certificate, and when it expires."""
     import ssl
 
@@ -259,7 +259,7 @@ def _certificate(target: Target) -> Iterator[Finding]:
         yield Finding("certificate", OK, found)
 
 
-def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
+def _broker(target: BrokerTarget, given: invocation.Invocation) -> Iterator[Finding]:
     """Check the broker itself: readiness, login, version and clock."""
     from importlib import metadata
 

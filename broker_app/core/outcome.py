@@ -142,7 +142,7 @@ class Fetch(NamedTuple):
     purpose: int = LANE
 
 
-class Failure(NamedTuple):
+class CommandFailure(NamedTuple):
     """A command that failed because of an internal error, before anything was changed."""
 
     peer: Peer
@@ -204,7 +204,7 @@ class Outcome:
         self.forwarded: dict[str, None] = {}
         self.dead_letters: dict[tuple[str, str], DeadLetter] = {}
         #: internal errors to log; their clients are answered or disconnected
-        self.failures: list[Failure] = []
+        self.failures: list[CommandFailure] = []
         #: peers to throttle (True), or to read again (False)
         self.throttles: list[tuple[Peer, bool]] = []
         self._indexes: dict[str, int] = {}

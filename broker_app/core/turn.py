@@ -15,6 +15,7 @@ from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message, MessageIds
 from broker_app.core.model import Peer, Queue
 from broker_app.core.outcome import (
+    CommandFailure,
     ConsumerJoined,
     ConsumerLeft,
     ConsumerSlow,
@@ -22,7 +23,6 @@ from broker_app.core.outcome import (
     DestinationCreated,
     DestinationDeleted,
     DestinationFull,
-    Failure,
     Outcome,
 )
 from broker_app.core.policy import Policies
@@ -119,7 +119,7 @@ class Turn:
         if peer.stopped:
             return
         if not isinstance(error, Refused):
-            self.out.failures.append(Failure(peer, error))
+            self.out.failures.append(CommandFailure(peer, error))
             error = internal()
             if peer.connection:
                 self.stop(peer)
@@ -140,7 +140,7 @@ class Turn:
         """The reason why one part of a command is refused; notes an internal error."""
         if isinstance(error, Refused):
             return error.detail
-        self.out.failures.append(Failure(peer, error))
+        self.out.failures.append(CommandFailure(peer, error))
         return internal().detail
 
     def in_parts(self, parts: _Parts) -> _Parts | None:

@@ -34,7 +34,7 @@ class LeaseState(NamedTuple):
     is_released: bool = False
 
 
-class Row(NamedTuple):
+class StoredRow(NamedTuple):
     """One stored frame: a whole batch, or, in a carry segment, those of its records at `positions`."""
 
     segment: int
@@ -160,7 +160,7 @@ class Store(Protocol):
         """The tag of the journal; None if it was never held. Needs no `acquire`."""
         ...
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoredRow]:
         """All stored frames by segment, each in the order of positions, without their content."""
         ...
 

@@ -57,7 +57,7 @@ from broker_app.node.central_settings import SettingsSource
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.node.features.cluster import Membership
-from broker_app.node.features.feature import Parts
+from broker_app.node.features.feature import NodeParts
 from broker_app.node.features.features import Features, Given
 from broker_app.node.features.mirrors import Shared
 from broker_app.node.features.operation import OperationFeature, Orders
@@ -310,7 +310,7 @@ class Node:
         await self._listen(started, tasks, stomp, stomp_tls)
         started.callback(rest.stop)
 
-    def _parts(self, config: Config) -> Parts:
+    def _parts(self, config: Config) -> NodeParts:
         """The parts that features may use."""
         engine, logins = self.engine, self.logins
         access = Access(logins, self.decisions.note)
@@ -320,7 +320,7 @@ class Node:
         if self.web_port is not None:
             registry.websocket_url = config.websocket_url(self.web_port)
         statistics = Statistics(self.broker, config.name, VERSION, destinations=config.histories)
-        return Parts(
+        return NodeParts(
             config=config,
             engine=engine,
             journal=self._journal,
@@ -349,7 +349,7 @@ class Node:
         )
         return self._given._replace(membership=membership)
 
-    def _operation(self, parts: Parts, telemetry: Telemetry, store: StoreUsage) -> OperationFeature:
+    def _operation(self, parts: NodeParts, telemetry: Telemetry, store: StoreUsage) -> OperationFeature:
         return OperationFeature(
             parts,
             Orders(self._shut_down, self._restart_refusal),
@@ -361,7 +361,7 @@ class Node:
             control_document=self._control_document,
         )
 
-    def _rest_api(self, parts: Parts) -> RestApi:
+    def _rest_api(self, parts: NodeParts) -> RestApi:
         monitored = opsmanager.MonitoredStats(
             *(self.broker, parts.config, parts.statistics, parts.connections),
             *(self.features.bridges.supervisor, self._journal.statistics, time.time()),
@@ -388,7 +388,7 @@ class Node:
             await feature.start()
             started.push_async_callback(feature.finish)
 
-    def _notices(self, parts: Parts) -> BrokerNotices:
+    def _notices(self, parts: NodeParts) -> BrokerNotices:
         """Notices of orders, from now on."""
         notices = BrokerNotices(
             parts.config.name, self.state, self.events, lambda: sum(self._clients().values())

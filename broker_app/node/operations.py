@@ -19,7 +19,7 @@ from broker_app.features.cluster.configuration.central_reload import BrokerReloa
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import no_cluster
 from broker_app.features.notifications.target_tests import TargetTest
-from broker_app.net.http.listing import Page
+from broker_app.net.http.listing import ListingPage
 from broker_app.net.policy.access import Access
 from broker_app.net.rest.features.bridge_status import (
     BridgeEvent,
@@ -140,7 +140,7 @@ class Operations:
         clients = self._features.cluster.clients()
         return (clients.lists(), clients.rebalancing()) if clients is not None else None
 
-    async def list_cluster_clients(self, query: dict[str, str]) -> Page:
+    async def list_cluster_clients(self, query: dict[str, str]) -> ListingPage:
         """A page of the clients of a broker in a cluster, with the list that each has, as
         `GET cluster/clients` has it. Raises Refused."""
         clients = self._features.cluster.clients()

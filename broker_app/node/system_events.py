@@ -14,7 +14,13 @@ from broker_app.base.events import (
 from broker_app.base.reply_types import Facts
 from broker_app.base.settings import mail_server
 from broker_app.config import Config
-from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target, TargetTests
+from broker_app.features.notifications import (
+    Mailer,
+    Notification,
+    NotificationTarget,
+    RetryQueue,
+    TargetTests,
+)
 from broker_app.features.notifications.delivery import NOTIFIED, deliver, notification_of, targets
 from broker_app.net.auth.login import Logins
 from broker_app.net.stomp.connections import Connections
@@ -87,8 +93,8 @@ class SystemEvents:
         detail = "; ".join(about["errors"]) if refused else counts
         self._events.report(_READINGS[about["outcome"]], about["trigger"], detail=detail, **about)
 
-    async def _deliver(self, target: Target, notification: Notification) -> None:
+    async def _deliver(self, target: NotificationTarget, notification: Notification) -> None:
         await deliver(target, notification, self._publisher, self._mailer)
 
-    def _gave_up(self, target: Target, notification: Notification, fault: str) -> None:
+    def _gave_up(self, target: NotificationTarget, notification: Notification, fault: str) -> None:
         self._events.report(NOT_DELIVERED, notification.id, target=target.where, fault=fault)

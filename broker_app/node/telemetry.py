@@ -13,7 +13,7 @@ from broker_app.net.policy.system_rights import SystemRights
 from broker_app.net.rest.features.rights import destination_of
 from broker_app.net.rest.node.metrics import Metrics
 from broker_app.net.stomp.session import VERSION
-from broker_app.node.features.feature import Parts
+from broker_app.node.features.feature import NodeParts
 from broker_app.node.features.features import Features
 from broker_app.node.store_usage import StoreUsage
 from broker_app.node.system_events import SystemEvents
@@ -33,7 +33,7 @@ class Telemetry:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: NodeParts,
         features: Features,
         store: StoreUsage,
         decisions: Decisions,

@@ -72,7 +72,7 @@ class Held:
         self.undecided = 0
         self.chains_left: Iterator[None] | None = None
         self.refusal: Refused | None = None
-        self.line: Line | None = None
+        self.line: HeldLine | None = None
 
     @property
     def is_decided(self) -> bool:
@@ -104,7 +104,7 @@ class Held:
         return _refusal(self.subjects[index], outcome)
 
 
-class Line:
+class HeldLine:
     """The held commands of one connection, in order."""
 
     __slots__ = ("advances", "broken_flows", "bytes", "entries", "peer", "stopped", "throttled", "unbegun")
@@ -151,7 +151,7 @@ class ArrivalFilter:
         self._receives = receives
         self._drained = drained
         self.chains: MessageChains
-        self._lines: dict[Peer, Line] = {}
+        self._lines: dict[Peer, HeldLine] = {}
         #: commands that are held, and their bytes
         self.held = self.held_bytes = 0
         self._idle: list[asyncio.Future[None]] = []
@@ -200,7 +200,7 @@ class ArrivalFilter:
                 return False
             self._carry_out(held)
         elif command.peer.ordered:
-            line = self._lines[command.peer] = Line(command.peer)
+            line = self._lines[command.peer] = HeldLine(command.peer)
             self._append(line, held)
         else:
             self._count(held)
@@ -212,7 +212,7 @@ class ArrivalFilter:
         self.held += 1
         self.held_bytes += held.size
 
-    def _append(self, line: Line, held: Held) -> None:
+    def _append(self, line: HeldLine, held: Held) -> None:
         held.line = line
         line.entries.append(held)
         line.bytes += held.size
@@ -314,7 +314,7 @@ class ArrivalFilter:
         else:
             self._end_hold(held)
 
-    def _advance(self, line: Line) -> None:
+    def _advance(self, line: HeldLine) -> None:
         """Carry out the first commands of a connection, up to one that is not decided."""
         if line.advances or not line.entries[0].is_decided:
             return
@@ -323,7 +323,7 @@ class ArrivalFilter:
         if self._left or not self._is_made(steps):
             self._later(steps)
 
-    def _advancing(self, line: Line) -> Iterator[None]:
+    def _advancing(self, line: HeldLine) -> Iterator[None]:
         entries = line.entries
         while entries and entries[0].is_decided:
             held = entries.popleft()
@@ -403,10 +403,10 @@ class ArrivalFilter:
     def _resume(self, command: c.Command, size: int = 0) -> None:
         self._engine.resume(self, command, size)
 
-    def _line_of(self, held: Held, peer: Peer) -> Line:
+    def _line_of(self, held: Held, peer: Peer) -> HeldLine:
         """The line of a peer, for it must be watched."""
         if held.line is None:
-            held.line = self._lines[peer] = Line(peer)
+            held.line = self._lines[peer] = HeldLine(peer)
         return held.line
 
     def _publish(self, held: Held, command: c.Publish) -> None:

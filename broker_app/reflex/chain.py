@@ -18,7 +18,7 @@ from broker_app.reflex.api import ACCEPT, NewMessage, Verdict, refuse
 from broker_app.reflex.declaration import ARRIVAL, Declaration
 from broker_app.reflex.declaration import REFUSE as REFUSE_ON_FAILURE
 from broker_app.reflex.libraries import wire
-from broker_app.reflex.libraries.library_client import Failure, LibraryClient, Request
+from broker_app.reflex.libraries.library_client import CallFailure, LibraryClient, Request
 from broker_app.reflex.statistics import DeclarationStatistics
 from broker_app.reflex.subject import Called, MessageSubject, Subject
 
@@ -50,7 +50,7 @@ class StepDone(Protocol):
     def __call__(self, decision: Decision) -> None: ...
 
 
-class Step(ABC):
+class ChainStep(ABC):
     """One declaration, ready to be asked."""
 
     def __init__(self, declaration: Declaration, statistics: DeclarationStatistics) -> None:
@@ -72,7 +72,7 @@ class Step(ABC):
 InBroker = Callable[[Subject, bool], Verdict]
 
 
-class InBrokerStep(Step):
+class InBrokerStep(ChainStep):
     """A function of MOM that computes little."""
 
     def __init__(
@@ -90,14 +90,14 @@ class InBrokerStep(Step):
         return Decision(verdict, micros=(time.perf_counter_ns() - began) // 1_000)
 
 
-class InBrokerServiceStep(Step):
+class InBrokerServiceStep(ChainStep):
     """A local service of MOM; its consumer does the work."""
 
     def ask(self, subject: Subject, done: StepDone, *, trial: bool) -> Decision:
         return Decision(ACCEPT)
 
 
-class UnusableStep(Step):
+class UnusableStep(ChainStep):
     """A declaration that cannot be carried out, for a `reason`."""
 
     def __init__(self, declaration: Declaration, statistics: DeclarationStatistics, reason: str) -> None:
@@ -108,7 +108,7 @@ class UnusableStep(Step):
         return self.failed(self.reason)
 
 
-class ProcessStep(Step):
+class ProcessStep(ChainStep):
     """A function of a library, which runs in a process."""
 
     def __init__(
@@ -123,22 +123,22 @@ class ProcessStep(Step):
         return self._decision(failure) if failure is not None else None
 
     def call(
-        self, subject: Called, done: Callable[[wire.Result | Failure], None], *, once: bool = False
-    ) -> Failure | None:
+        self, subject: Called, done: Callable[[wire.CallResult | CallFailure], None], *, once: bool = False
+    ) -> CallFailure | None:
         """Call the function, perhaps again if its process ends, unless `once`; returns the failure if it is
         not called."""
         limit_s = self.declaration.time_limit_s
         return self.client.call(Request(self.number, subject, limit_s, done, once=once))
 
-    def _decision(self, result: wire.Result | Failure) -> Decision:
-        if isinstance(result, Failure):
+    def _decision(self, result: wire.CallResult | CallFailure) -> Decision:
+        if isinstance(result, CallFailure):
             return self.failed(result.reason)
         if result.error:
             return self.failed(result.error, result.micros)
         return Decision(_verdict(result), micros=result.micros)
 
 
-def _verdict(result: wire.Result) -> Verdict:
+def _verdict(result: wire.CallResult) -> Verdict:
     messages = tuple(NewMessage(one.destination, one.body, one.headers) for one in result.messages)
     return Verdict(
         result.accepted,
@@ -154,7 +154,7 @@ def _verdict(result: wire.Result) -> Verdict:
 class Further(NamedTuple):
     """A message to be published, and the step whose function asked for it."""
 
-    step: Step
+    step: ChainStep
     envelope: Envelope
     body: bytes
 
@@ -164,7 +164,7 @@ class Outcome:
     """The outcome of a chain; of a refusal, the `step`, its reason and further facts."""
 
     accepted: bool = True
-    step: Step | None = None
+    step: ChainStep | None = None
     reason: str = ""
     facts: dict[str, object] = field(default_factory=dict)
     further: list[Further] = field(default_factory=list)
@@ -179,7 +179,7 @@ class Outcome:
 
 
 #: shows each step of a trial
-Trace = Callable[[Step, Decision], None]
+Trace = Callable[[ChainStep, Decision], None]
 
 
 class Evaluation:
@@ -189,7 +189,7 @@ class Evaluation:
 
     def __init__(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[ChainStep],
         subject: Subject,
         blocks: HeaderBlocks,
         done: Callable[[Outcome], None],
@@ -246,7 +246,7 @@ class Evaluation:
         outcome.further = []
         return False
 
-    def _apply(self, step: Step, decision: Decision) -> Decision:
+    def _apply(self, step: ChainStep, decision: Decision) -> Decision:
         """Apply headers, messages and marks; an invalid one is a failure of the function."""
         verdict, outcome, subject = decision.verdict, self._outcome, self._subject
         if not (verdict.headers or verdict.messages or verdict.marks):

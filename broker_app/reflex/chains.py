@@ -7,11 +7,11 @@ from typing import Final
 
 from broker_app.core import header_block
 from broker_app.core.message import Envelope
-from broker_app.reflex.chain import Step
+from broker_app.reflex.chain import ChainStep
 from broker_app.reflex.declaration import OF_MESSAGES
 from broker_app.reflex.patterns import Pattern, ServicePattern
 
-Steps = tuple[Step, ...]
+Steps = tuple[ChainStep, ...]
 NONE: Final[Steps] = ()
 #: addresses, and types of one address, that are remembered
 _MAX_CACHED: Final = 10_000
@@ -23,7 +23,7 @@ class _Matcher:
 
     __slots__ = ("event", "service", "step")
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: ChainStep) -> None:
         self.step = step
         self.service = ServicePattern(step.declaration.service)
         self.event = Pattern(step.declaration.event)
@@ -57,7 +57,7 @@ class _ByType:
 class MessageChains:
     """The chains of one kind of declarations of messages, in their order."""
 
-    def __init__(self, kind: str, steps: Sequence[Step]) -> None:
+    def __init__(self, kind: str, steps: Sequence[ChainStep]) -> None:
         assert kind in OF_MESSAGES
         self._matchers = [_Matcher(step) for step in steps if step.declaration.kind == kind]
         self._by_address: dict[str, _ByType] = {}
@@ -92,7 +92,7 @@ class MessageChains:
 class RegistrationChains:
     """The chains of one kind of declarations of registrations, in their order."""
 
-    def __init__(self, kind: str, steps: Sequence[Step]) -> None:
+    def __init__(self, kind: str, steps: Sequence[ChainStep]) -> None:
         self._matchers = [
             (Pattern(step.declaration.service), step) for step in steps if step.declaration.kind == kind
         ]

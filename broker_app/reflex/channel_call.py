@@ -9,7 +9,7 @@ from mom_client.channel_errors import EINVAL
 from mom_client.channel_parts import Part, joined, parts_of
 
 
-class Parts(NamedTuple):
+class CallParts(NamedTuple):
     """A body, and the lengths of its parts; None for one part."""
 
     body: bytes
@@ -36,17 +36,17 @@ class ResponseChannel:
         self._need_response = need_response
         self._multiple = multiple
         self._is_ended = False
-        self.answer: Parts | None = None
+        self.answer: CallParts | None = None
         #: whether the answer had several parts, and one was asked for
         self.is_too_small = False
         #: to the site, which has asked for no answer
-        self.messages: list[Parts] = []
+        self.messages: list[CallParts] = []
 
     def send_msg(self, parts: Iterable[Part]) -> None:
         """Answer the request, once; or send a message back to a site that asked for no answer."""
         if self._is_ended:
             raise EINVAL("the handler has returned: its channel has ended")
-        sent = Parts(*joined(parts))
+        sent = CallParts(*joined(parts))
         if not self._need_response:
             self.messages.append(sent)
             return

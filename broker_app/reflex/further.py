@@ -8,7 +8,7 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
-from broker_app.reflex.chain import Further, Step
+from broker_app.reflex.chain import ChainStep, Further
 
 
 class FurtherMessages(InnerReceiver):
@@ -36,6 +36,6 @@ class FurtherMessages(InnerReceiver):
             _note(step, refusal)
 
 
-def _note(step: Step, refusal: Refused) -> None:
+def _note(step: ChainStep, refusal: Refused) -> None:
     step.statistics.unpublished += 1
     step.statistics.note(step.declaration, f"a further message was not published: {refusal.detail}")

@@ -23,7 +23,7 @@ from broker_app.reflex.chain import HeaderBlocks, ProcessStep
 from broker_app.reflex.chains import type_of
 from broker_app.reflex.declaration import ACCEPT
 from broker_app.reflex.libraries import wire
-from broker_app.reflex.libraries.library_client import Failure
+from broker_app.reflex.libraries.library_client import CallFailure
 from broker_app.reflex.patterns import EVERYTHING, Pattern
 from broker_app.reflex.subject import MessageSubject
 
@@ -140,11 +140,11 @@ class LocalService(QueueConsumer):
         subject: MessageSubject,
         tag: int,
         message: Message,
-        result: wire.Result | Failure,
+        result: wire.CallResult | CallFailure,
     ) -> None:
         if self.stopped:
             return  # its messages were returned
-        if isinstance(result, Failure):
+        if isinstance(result, CallFailure):
             self._failed(step, tag, message, result.reason)
         elif result.error:
             self._failed(step, tag, message, result.error)
@@ -164,7 +164,7 @@ class LocalService(QueueConsumer):
         else:
             self.retry(tag, message)
 
-    def _answer(self, step: ProcessStep, message: Message, result: wire.Result) -> None:
+    def _answer(self, step: ProcessStep, message: Message, result: wire.CallResult) -> None:
         headers = header_block.headers(message.envelope.block)
         reply_to = headers.get("reply-to")
         if result.answer is None or not reply_to:

@@ -14,13 +14,13 @@ from broker_app.engine import Engine
 from broker_app.reflex import report
 from broker_app.reflex.arrival_filter import ArrivalFilter
 from broker_app.reflex.chain import (
+    ChainStep,
     Decision,
     Evaluation,
     HeaderBlocks,
     InBrokerServiceStep,
     Outcome,
     ProcessStep,
-    Step,
 )
 from broker_app.reflex.chains import NONE, MessageChains, RegistrationChains, Steps, type_of
 from broker_app.reflex.declaration import (
@@ -84,7 +84,7 @@ class Reflexes:
             engine, blocks, further, settings.held_bytes, self._deliveries.receives, self._install
         )
         self._copies = CopyDeletion(engine, blocks, further, context.time)
-        self._services: dict[str, tuple[list[Step], QueueConsumer]] = {}
+        self._services: dict[str, tuple[list[ChainStep], QueueConsumer]] = {}
         self._chains: dict[str, MessageChains]
         self._registrations: dict[str, RegistrationChains]
         self._failed_libraries: set[str] = set()
@@ -143,8 +143,8 @@ class Reflexes:
             (*others, deliveries) if wants_deliveries else others,
         )
 
-    def _use_services(self, steps: Sequence[Step]) -> None:
-        wanted: dict[str, list[Step]] = {}
+    def _use_services(self, steps: Sequence[ChainStep]) -> None:
+        wanted: dict[str, list[ChainStep]] = {}
         for step in steps:
             address = ServicePattern(step.declaration.service).address
             assert address is not None, "the name of a service has no wildcards"
@@ -159,7 +159,7 @@ class Reflexes:
                 self._services[address] = of, consumer
                 consumer.start()
 
-    def _consumer(self, address: str, steps: list[Step]) -> QueueConsumer:
+    def _consumer(self, address: str, steps: list[ChainStep]) -> QueueConsumer:
         if isinstance(steps[0], InBrokerServiceStep):
             return CopyDeletionService(self._engine, address, steps[0])
         usable = [step for step in steps if isinstance(step, ProcessStep)]
@@ -313,7 +313,7 @@ class Reflexes:
     async def _try(self, steps: Steps, subject: Subject) -> ReflexTrial:
         asked: list[ReflexStep] = []
 
-        def trace(step: Step, decision: Decision) -> None:
+        def trace(step: ChainStep, decision: Decision) -> None:
             asked.append(report.of_step(step, decision))
 
         decided: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 from broker_app.base import states
 from broker_app.base.reply_types import Count, Time, about, one_of, state_of
 from broker_app.base.times import rfc3339
-from broker_app.reflex.chain import Decision, Outcome, ProcessStep, Step, UnusableStep
+from broker_app.reflex.chain import ChainStep, Decision, Outcome, ProcessStep, UnusableStep
 from broker_app.reflex.declaration import KINDS, ON_FAILURE, Declaration
 from broker_app.reflex.libraries.library_client import LibraryClient
 from broker_app.reflex.statistics import DeclarationStatistics
@@ -102,7 +102,7 @@ class ReflexTrial(TypedDict):
 
 
 def of_declaration(
-    declaration: Declaration, step: Step | None, statistics: DeclarationStatistics
+    declaration: Declaration, step: ChainStep | None, statistics: DeclarationStatistics
 ) -> ReflexStatus:
     """A declaration, its state and its statistics."""
     state, error = _state(step)
@@ -135,7 +135,7 @@ def of_declaration(
     }
 
 
-def _state(step: Step | None) -> tuple[str, str | None]:
+def _state(step: ChainStep | None) -> tuple[str, str | None]:
     if step is None:
         return DISABLED, None
     if isinstance(step, UnusableStep):
@@ -158,7 +158,7 @@ def of_library(client: LibraryClient) -> ReflexLibrary:
     }
 
 
-def of_step(step: Step, decision: Decision) -> ReflexStep:
+def of_step(step: ChainStep, decision: Decision) -> ReflexStep:
     """One step of a trial."""
     verdict = decision.verdict
     return {
@@ -178,7 +178,7 @@ def of_step(step: Step, decision: Decision) -> ReflexStep:
     }
 
 
-def not_asked(step: Step) -> ReflexStep:
+def not_asked(step: ChainStep) -> ReflexStep:
     """A step that was not asked, because one before it has refused."""
     return {
         "name": step.declaration.name,

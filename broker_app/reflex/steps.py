@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from broker_app.reflex.chain import InBrokerServiceStep, InBrokerStep, ProcessStep, Step, UnusableStep
+from broker_app.reflex.chain import ChainStep, InBrokerServiceStep, InBrokerStep, ProcessStep, UnusableStep
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.libraries import library_loader
 from broker_app.reflex.libraries.library_client import LibraryClient
@@ -37,7 +37,7 @@ class StepRegistry:
         self._place = Place(self._spawner, directory, memory_bytes)
         self._changed = changed
         #: by name, enabled ones only
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, ChainStep] = {}
         self.statistics: dict[str, DeclarationStatistics] = {}
         self.clients: dict[str, LibraryClient] = {}
         #: libraries that are not needed any more, until their processes have ended
@@ -59,10 +59,10 @@ class StepRegistry:
     def _new_statistics(self) -> DeclarationStatistics:
         return DeclarationStatistics(self._context.events, self._context.clock)
 
-    def on_trial(self, declarations: Sequence[Declaration]) -> AbstractAsyncContextManager[list[Step]]:
+    def on_trial(self, declarations: Sequence[Declaration]) -> AbstractAsyncContextManager[list[ChainStep]]:
         """The steps of declarations that need not be used: what they do has no effect on those that are."""
 
-        def make(declaration: Declaration, client_of: MakeClient) -> Step:
+        def make(declaration: Declaration, client_of: MakeClient) -> ChainStep:
             return self._make(declaration, self._new_statistics(), client_of)
 
         return steps_on_trial(
@@ -71,7 +71,7 @@ class StepRegistry:
 
     def _make(
         self, declaration: Declaration, statistics: DeclarationStatistics, client_of: MakeClient
-    ) -> Step:
+    ) -> ChainStep:
         fault = table.fault(declaration.kind, declaration.library, declaration.function, declaration.options)
         if fault is not None:
             return UnusableStep(declaration, statistics, f"{fault[0]}: {fault[1]}")

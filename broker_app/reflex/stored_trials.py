@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, TypedDict
 from broker_app.base.reply_types import Count, Time, about
 from broker_app.base.times import of_ms
 from broker_app.core.message import Message
-from broker_app.reflex.chain import Decision, Evaluation, HeaderBlocks, Outcome, ProcessStep, Step
+from broker_app.reflex.chain import ChainStep, Decision, Evaluation, HeaderBlocks, Outcome, ProcessStep
 from broker_app.reflex.chains import MessageChains, type_of
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.libraries.library_client import LibraryClient
@@ -69,14 +69,14 @@ class StoredTrial(TypedDict):
 
 
 #: makes the step of a declaration, with a client for its library
-MakeStep = Callable[[Declaration, Callable[[str], LibraryClient]], Step]
+MakeStep = Callable[[Declaration, Callable[[str], LibraryClient]], ChainStep]
 MakeClient = Callable[[str], LibraryClient]
 
 
 @asynccontextmanager
 async def steps_on_trial(
     declarations: Sequence[Declaration], make: MakeStep, make_client: MakeClient
-) -> AsyncIterator[list[Step]]:
+) -> AsyncIterator[list[ChainStep]]:
     """The steps of declarations, with processes of their own, which end with the trial."""
     clients: dict[str, LibraryClient] = {}
 
@@ -122,7 +122,7 @@ class _Trial:
         )
         before, failures = subject.headers, list[str]()
 
-        def trace(step: Step, decision: Decision) -> None:
+        def trace(step: ChainStep, decision: Decision) -> None:
             if decision.failure:
                 failures.append(decision.failure)
 

@@ -28,7 +28,15 @@ from broker_app.core.destination import of_name, parse
 from broker_app.core.message import Envelope
 from broker_app.reflex import cnf
 from broker_app.reflex.api import ACCEPT, Answer, NewMessage, Verdict
-from broker_app.reflex.chain import Decision, Evaluation, InBrokerStep, Outcome, Step, StepDone, UnusableStep
+from broker_app.reflex.chain import (
+    ChainStep,
+    Decision,
+    Evaluation,
+    InBrokerStep,
+    Outcome,
+    StepDone,
+    UnusableStep,
+)
 from broker_app.reflex.chains import MessageChains, RegistrationChains
 from broker_app.reflex.channel_call import ChannelCall, Handled, ResponseChannel
 from broker_app.reflex.declaration import (
@@ -113,7 +121,7 @@ class Harness:
             kind: RegistrationChains(kind, steps) for kind in (REGISTRATION, DEREGISTRATION)
         }
 
-    def _step(self, declaration: Declaration) -> Step:
+    def _step(self, declaration: Declaration) -> ChainStep:
         statistics = DeclarationStatistics(self.events, self._context.clock)
         fault = table.fault(declaration.kind, declaration.library, declaration.function, declaration.options)
         if fault is not None:
@@ -202,10 +210,10 @@ class Harness:
         return self._run(self._chains[kind].find(address, envelope)[:most], subject)
 
     @staticmethod
-    def _run(steps: Sequence[Step], subject: Subject) -> Result:
+    def _run(steps: Sequence[ChainStep], subject: Subject) -> Result:
         asked: list[Asked] = []
 
-        def note(step: Step, decision: Decision) -> None:
+        def note(step: ChainStep, decision: Decision) -> None:
             verdict = decision.verdict
             asked.append(Asked(step.declaration.name, verdict.accepted, verdict.reason, decision.failure))
 
@@ -234,7 +242,7 @@ def _result(outcome: Outcome, subject: Subject, asked: list[Asked], answer: Answ
     )
 
 
-class _DirectStep(Step):
+class _DirectStep(ChainStep):
     """A function that is called in this process; `answer` is what it answered last, as a local service."""
 
     def __init__(self, declaration: Declaration, statistics: DeclarationStatistics, function: Bound) -> None:
@@ -256,10 +264,10 @@ class _DirectStep(Step):
         return Decision(returned)
 
 
-class _NotedStep(Step):
+class _NotedStep(ChainStep):
     """A step whose decision is noted."""
 
-    def __init__(self, step: Step, note: Callable[[Step, Decision], None]) -> None:
+    def __init__(self, step: ChainStep, note: Callable[[ChainStep, Decision], None]) -> None:
         super().__init__(step.declaration, step.statistics)
         self._step = step
         self._note = note

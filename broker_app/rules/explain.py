@@ -16,7 +16,7 @@ _REASONS = 3  # of the parts of a || of which none holds
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RuleStep:
     """One rule that was tried: it matched, or `why` it did not."""
 
     number: int
@@ -31,16 +31,16 @@ class Explanation:
 
     event: Event
     decision: Decision
-    steps: tuple[Step, ...]
+    steps: tuple[RuleStep, ...]
     not_reached: int
 
 
 def explain(entries: Sequence[Entry], event: Event, decision: Decision) -> Explanation:
     """Explain `decision` of `event`: the rules, tried one after the other."""
-    steps: list[Step] = []
+    steps: list[RuleStep] = []
     for entry in entries:
         why = why_not(entry, event)
-        steps.append(Step(entry.number, entry.rule, not why, why or f"it matches: {entry.rule.effect}"))
+        steps.append(RuleStep(entry.number, entry.rule, not why, why or f"it matches: {entry.rule.effect}"))
         if not why:
             break
     return Explanation(event, decision, tuple(steps), len(entries) - len(steps))

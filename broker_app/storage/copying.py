@@ -17,9 +17,9 @@ from broker_app.journal.port import FIRST_POSITION
 from broker_app.journal.shared.shared_journal import stored_batch
 from broker_app.journal.store import Store
 from broker_app.journal.tools import copy
-from broker_app.journal.tools.content import Content, FilesContent, StoreContent
+from broker_app.journal.tools.content import FilesContent, JournalContent, StoreContent
 from broker_app.journal.tools.copy import Copied, Progress
-from broker_app.journal.tools.copy_target import FilesTarget, StoreTarget, Target
+from broker_app.journal.tools.copy_target import CopyTarget, FilesTarget, StoreTarget
 from broker_app.journal.tools.holding import StoreHold, locked
 from broker_app.storage.factory import is_address, store_at
 
@@ -50,7 +50,7 @@ def is_same_place(one: str, other: str) -> bool:
 
 
 @contextmanager
-def _source(place: str, name: str) -> Iterator[Content]:
+def _source(place: str, name: str) -> Iterator[JournalContent]:
     if is_address(place):
         with _held(store_at(place, name), is_source=True) as (store, hold):
             hold.keep()
@@ -64,7 +64,7 @@ def _source(place: str, name: str) -> Iterator[Content]:
 
 
 @contextmanager
-def _target(place: str, name: str) -> Iterator[Target]:
+def _target(place: str, name: str) -> Iterator[CopyTarget]:
     if is_address(place):
         with _held(store_at(place, name), is_source=False) as (store, hold):
             yield StoreTarget(store, hold)
@@ -101,7 +101,7 @@ def _has_journal(directory: Path) -> bool:
     return (directory / meta.META).exists() or any(directory.glob("*.seg"))
 
 
-def live_records(content: Content) -> Iterator[array[int]]:
+def live_records(content: JournalContent) -> Iterator[array[int]]:
     """The positions of all records that a broker would need that starts with this journal, in chunks.
 
     Raises JournalDamaged.
@@ -114,7 +114,7 @@ def live_records(content: Content) -> Iterator[array[int]]:
     return live_positions(broker)
 
 
-def _recover(broker: Broker, content: Content) -> None:
+def _recover(broker: Broker, content: JournalContent) -> None:
     recovery = Recovery(broker)
     position = FIRST_POSITION
     snapshot = content.snapshot()

@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection
 
 from broker_app.base.refused import Refused
 from broker_app.features.cluster.record.change_record import DESTINATION, Change
-from broker_app.features.cluster.record.destination_changes import Applied, Wanted
+from broker_app.features.cluster.record.destination_changes import Applied, WantedValues
 from broker_app.models import ChangedObject, Entry, PolicyVersion
 from broker_app.web import actions
 
@@ -24,7 +24,7 @@ Propose = Callable[[list[Change]], object]
 class ClusterConfiguration:
     """Called in threads of its own, which keep no connection to the database."""
 
-    def apply(self, broker: str, wanted: Mapping[str, Wanted]) -> Applied:
+    def apply(self, broker: str, wanted: Mapping[str, WantedValues]) -> Applied:
         """Write rows as `broker` has changed them: all that can be written, those of files too. Raises
         Refused."""
         with closing(connection):
@@ -71,7 +71,7 @@ class ProposedChanges:
                 raise actions.RefusedByCluster(refusal) from refusal
 
 
-def _apply(broker: str, wanted: Mapping[str, Wanted]) -> Applied:
+def _apply(broker: str, wanted: Mapping[str, WantedValues]) -> Applied:
     actor = actions.Actor(broker, actions.CLUSTER, reason=_REASON.format(broker))
     origins = dict(Entry.objects.filter(kind=_KIND, key__in=list(wanted)).values_list("key", "origin"))
     edits = [

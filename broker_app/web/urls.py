@@ -83,7 +83,7 @@ urlpatterns = [
     path("api/v1/pipeline/runs/<str:name>", pipeline.Run.as_view()),
     path("api/v1/pipeline/runs/<str:name>/report", pipeline.Report.as_view()),
     path("api/v1/pipeline/runs/<str:name>/stop", pipeline.Stop.as_view()),
-    path("api/v1/pipeline/runs/<str:name>/reconciliation", reconciliations.Result.as_view()),
+    path("api/v1/pipeline/runs/<str:name>/reconciliation", reconciliations.ReconciliationResult.as_view()),
     path("api/v1/pipeline/statistics", pipeline.Statistics.as_view()),
     path("api/v1/audit", audit.AuditLog.as_view()),
     path("api/v1/audit/verify", audit.Verification.as_view()),

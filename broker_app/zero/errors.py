@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from broker_app.zero.file_reader import Fingerprint
-from broker_app.zero.positions import Position, Source
+from broker_app.zero.positions import Position, SourceText
 
 LookedFor = Mapping[str, Fingerprint | None]
 
@@ -56,7 +56,7 @@ class Errors:
     """Collects the errors of one load, each once, and warnings, which do not make the files invalid."""
 
     def __init__(self) -> None:
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, SourceText] = {}
         self.warnings: list[ZeroError] = []
         self._found: dict[tuple[Position, str], ZeroError] = {}
 

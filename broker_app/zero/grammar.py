@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker_app.zero.errors import Errors
-from broker_app.zero.positions import STATEMENT, Position, Source
+from broker_app.zero.positions import STATEMENT, Position, SourceText
 from broker_app.zero.values import Pieces, Reference, Value
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class _StatementError(Exception):
         self.detail = detail
 
 
-def parse(source: Source, errors: Errors) -> list[Statement]:
+def parse(source: SourceText, errors: Errors) -> list[Statement]:
     """Return the statements of a text; everything else is added to `errors`."""
     found: list[Statement] = []
     for offset, text in source.statements():
@@ -126,7 +126,7 @@ def _statement(text: str) -> Statement | None:
         trees = _parser().parse(text).children
     except UnexpectedInput as error:
         raise _StatementError(*_explain(text, error)) from None
-    return _Reader(Source("", text)).statement(trees[0]) if trees else None
+    return _Reader(SourceText("", text)).statement(trees[0]) if trees else None
 
 
 def _shifted(statement: Statement, file: str, lines: int) -> Statement:
@@ -160,7 +160,7 @@ def _parser() -> Lark:
 class _Reader:
     """Converts the syntax tree of a statement to values."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self._source = source
 
     def _position(self, token: Token) -> Position:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from broker_app.zero.errors import LookedFor, ZeroError
 from broker_app.zero.file_reader import File
-from broker_app.zero.positions import Position, Source
+from broker_app.zero.positions import Position, SourceText
 from broker_app.zero.values import Value
 
 
@@ -63,7 +63,7 @@ class Loaded:
     documents: Mapping[str, Mapping[str, Document]]
     files: Mapping[str, File]
     looked_for: LookedFor
-    sources: Mapping[str, Source] = field(repr=False)
+    sources: Mapping[str, SourceText] = field(repr=False)
     config_file: str | None = None
     warnings: tuple[ZeroError, ...] = ()
 

@@ -13,7 +13,7 @@ from broker_app.zero.grammar import Append, Include, Set, Statement, parse
 from broker_app.zero.interpreter import Interpreter
 from broker_app.zero.keys import RULES, is_connection, split
 from broker_app.zero.loaded import Loaded, SettingReaders
-from broker_app.zero.positions import Position, Source
+from broker_app.zero.positions import Position, SourceText
 from broker_app.zero.tree import MAX_TEXT, MAX_VALUES, Resolver, TooLarge, Tree, written
 from broker_app.zero.values import Pieces, Reference, Value
 
@@ -77,7 +77,7 @@ class _Loading:
         content, fingerprint = self._port.read(name)
         self.looked_for[name] = fingerprint
         self.files[name] = File(name, fingerprint, ())
-        source = Source(name, text_of(name, content))
+        source = SourceText(name, text_of(name, content))
         self.errors.sources[name] = source
         self._statements[name] = parse(source, self.errors)
         self._variables[name] = sorted(set(_variables(self._statements[name])))

@@ -37,7 +37,7 @@ class Position(NamedTuple):
         return f"{at} (included at {self.included_at.source})" if self.included_at is not None else at
 
 
-class Source:
+class SourceText:
     """The text of one file, with the offsets of its lines and statements."""
 
     def __init__(self, name: str, text: str) -> None:

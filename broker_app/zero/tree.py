@@ -38,7 +38,7 @@ class Branch:
 
 
 @dataclass
-class Row:
+class ArrayNode:
     """An array that can be extended, and the first positions of its value and its name."""
 
     position: Position
@@ -46,7 +46,7 @@ class Row:
     values: list[Value]
 
 
-Node = Branch | Row | Value
+Node = Branch | ArrayNode | Value
 
 
 class Repeat(NamedTuple):
@@ -102,10 +102,10 @@ class Tree:
         if there is None and (value.kind == "an array" or (value.kind == "an object" and not listed)):
             branch.members[name] = _as_node(value.named_at(statement.position))
         elif there is None:
-            branch.members[name] = Row(value.position, statement.position, [value])
+            branch.members[name] = ArrayNode(value.position, statement.position, [value])
         elif isinstance(there, Branch):
             self._merge(statement, there)
-        elif isinstance(there, Row):
+        elif isinstance(there, ArrayNode):
             there.values += value.parts.values() if value.kind == "an array" else [value]
         else:
             was = f"{there.kind}, set at {there.position.source}"
@@ -117,7 +117,7 @@ class Tree:
         for name in self._split(key):
             if isinstance(there, Branch):
                 there = there.members.get(name)
-            elif isinstance(there, Row):
+            elif isinstance(there, ArrayNode):
                 there = dict(enumerate(there.values)).get(int(name)) if name.isdecimal() else None
             elif there is not None:
                 there = there.parts.get(name)
@@ -139,7 +139,7 @@ class Tree:
         for name in path:
             inner = branch.members.setdefault(name, Branch(statement.position, statement.position))
             if not isinstance(inner, Branch):
-                kind = "an array" if isinstance(inner, Row) else inner.kind
+                kind = "an array" if isinstance(inner, ArrayNode) else inner.kind
                 detail = f"{statement.key} cannot be set: {name} is {kind}, set at {inner.position.source}"
                 self._errors.add(statement.position, detail)
                 return None
@@ -174,7 +174,7 @@ def refuse_repeat(errors: Errors, repeat: Repeat) -> None:
 def _as_node(value: Value) -> Node:
     """A value as a node that can be extended."""
     if value.kind == "an array":
-        return Row(value.position, value.named, list(value.parts.values()))
+        return ArrayNode(value.position, value.named, list(value.parts.values()))
     if value.kind != "an object":
         return value
     branch = Branch(value.position, value.named)
@@ -203,7 +203,7 @@ class Resolver:
         if isinstance(there, Branch):
             members = {name: self.value(inner, trail) for name, inner in there.members.items()}
             return Value(members, there.position, there.named)
-        if isinstance(there, Row):
+        if isinstance(there, ArrayNode):
             values = tuple(self.value(inner, trail) for inner in there.values)
             return Value(values, there.position, there.named)
         match there.content:

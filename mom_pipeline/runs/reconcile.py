@@ -42,7 +42,7 @@ class Reconcile:
 
 
 @dataclass(frozen=True)
-class Result:
+class ReconcileResult:
     """The number of messages in each state, and the file with the ids of those that are not ok."""
 
     run: Run
@@ -65,7 +65,9 @@ class _Extent:
     until: datetime
 
 
-def run(name: str, sender: Source, receiver: Source, wish: Reconcile, around: Surroundings) -> Result:
+def run(
+    name: str, sender: Source, receiver: Source, wish: Reconcile, around: Surroundings
+) -> ReconcileResult:
     """Compare, write the report, and return the result. Raises PipelineError."""
     for source in (sender, receiver):
         source.parsed()
@@ -89,7 +91,7 @@ def run(name: str, sender: Source, receiver: Source, wish: Reconcile, around: Su
             first, end = ({source.broker: {"pos": position}} for position in positions)
             found.lineage.read(source.url, first, end)
         found.lineage.wrote(str(report), sum(states.values()) - states.get(reconcile.OK, 0))
-    return Result(found, states, report)
+    return ReconcileResult(found, states, report)
 
 
 def _compared(

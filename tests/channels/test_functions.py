@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker_app.features.channels.channels import Channels
-from broker_app.features.channels.content import Answer, Content, joined
+from broker_app.features.channels.content import CallOutcome, ChannelContent, joined
 from broker_app.features.channels.functions import FunctionHandlers
 from broker_app.features.channels.handlers import MOST_CALLS
 from broker_app.features.channels.report import SiteReport
@@ -78,13 +78,13 @@ class Site:
 
     def request(
         self, *parts: bytes, timeout_ms: int = 60_000, multiple: bool = False
-    ) -> asyncio.Future[Answer]:
+    ) -> asyncio.Future[CallOutcome]:
         """The answer to a request of this site, to itself."""
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[CallOutcome] = asyncio.get_running_loop().create_future()
         self.channels.request("$master", joined(parts), timeout_ms, answer.set_result, multiple=multiple)
         return answer
 
-    async def answer(self, *parts: bytes, multiple: bool = False) -> Answer:
+    async def answer(self, *parts: bytes, multiple: bool = False) -> CallOutcome:
         async with asyncio.timeout(patient(10)):
             return await self.request(*parts, multiple=multiple)
 
@@ -113,8 +113,10 @@ async def site(processes: None, tmp_path: Path) -> AsyncIterator[Site]:
 
 async def test_a_function_answers_with_the_parts_that_it_sends(site: Site) -> None:
     site.declare("echo", options={"prefix": "re: "})
-    assert await site.answer(b"a") == Answer(content=Content(b"re: a"))
-    assert await site.answer(b"a", b"", multiple=True) == Answer(content=Content(b"re: are: ", "5,4"))
+    assert await site.answer(b"a") == CallOutcome(content=ChannelContent(b"re: a"))
+    assert await site.answer(b"a", b"", multiple=True) == CallOutcome(
+        content=ChannelContent(b"re: are: ", "5,4")
+    )
     assert (await site.answer(multiple=True)).content.parts() == []
     assert site.notes == ["called b1 1 True", "called b1 2 True", "called b1 0 True"]
     assert (site.report.handlers, site.report.functions) == (1, ["echo"])

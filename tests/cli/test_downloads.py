@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.contexts import BrokerTarget
 from broker_app.cli.base.failures import UNREACHABLE, Failure
 from broker_app.cli.base.rest import Rest
 
@@ -42,6 +42,6 @@ def url() -> Iterator[str]:
 def test_a_download_that_ends_early_is_a_failure_and_not_a_short_file(url: str) -> None:
     into = io.BytesIO()
     with pytest.raises(Failure, match="the reply ended 8 bytes early, so the output is incomplete") as raised:
-        Rest(Target(url)).download("/audit", into)
+        Rest(BrokerTarget(url)).download("/audit", into)
     assert raised.value.code == UNREACHABLE
     assert into.getvalue() == SENT

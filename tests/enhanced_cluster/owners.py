@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from broker_app.features.enhanced_cluster.registry import Content, Registry
+from broker_app.features.enhanced_cluster.registry import Registry, RegistryContent
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import LeaseState, Store
 from tests.enhanced_cluster.members import MemberProcess
@@ -134,7 +134,7 @@ class OwnersProbe:
             self._stores[journal] = self._make_store(journal)
         return self._stores[journal].lease()
 
-    def _note(self, content: Content, asked_at: float, answered_at: float) -> None:
+    def _note(self, content: RegistryContent, asked_at: float, answered_at: float) -> None:
         self.noted += [
             Sighting(seen.note.journal, seen.note.epoch, seen.note.holder, asked_at, answered_at)
             for seen in content.journals

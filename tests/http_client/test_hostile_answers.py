@@ -11,7 +11,7 @@ import pytest
 
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.client import HttpClient
-from broker_app.peers.http_client.exchange import Answer, HttpRequest, Unanswered
+from broker_app.peers.http_client.exchange import HttpAnswer, HttpRequest, Unanswered
 from tests.http_client.stranger import Stranger, stranger
 from tests.support.loop_turns import Turns, loop_turns
 
@@ -97,7 +97,7 @@ async def test_a_deadline_holds_while_bytes_keep_coming(first: bytes, again: byt
         assert turns.longest_s <= LONGEST_TURN_S
 
 
-async def answer_of(answer: bytes) -> Answer:
+async def answer_of(answer: bytes) -> HttpAnswer:
     with stranger(answer) as there:
         async with client() as http:
             return await http.send(request(there.url))
@@ -105,7 +105,7 @@ async def answer_of(answer: bytes) -> Answer:
 
 async def test_ten_informational_answers_are_passed_over() -> None:
     found = await answer_of(EARLY * 10 + OK + b"Content-Length: 2\r\nX-Name: \xc3\xa9\r\n\r\nhi")
-    assert found == Answer(200, {"content-length": "2", "x-name": "é"}, b"hi")
+    assert found == HttpAnswer(200, {"content-length": "2", "x-name": "é"}, b"hi")
 
 
 @pytest.mark.parametrize("head", [b"", b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"])

@@ -29,7 +29,7 @@ from broker_app.net.server.serve_websocket import websocket_type
 from broker_app.reflex import cnf
 from broker_app.zero import grammar
 from broker_app.zero.errors import Errors
-from broker_app.zero.positions import Source
+from broker_app.zero.positions import SourceText
 from mom_client.connection import failover_uri
 from mom_client.stomp.parser import Parser
 from tests.support.samples import sample
@@ -115,7 +115,7 @@ def events(data: bytes) -> None:
 def zero_config(data: bytes) -> None:
     grammar._statement.cache_clear()
     errors = Errors()
-    source = errors.sources["a"] = Source("a", data.decode())
+    source = errors.sources["a"] = SourceText("a", data.decode())
     grammar.parse(source, errors)
 
 

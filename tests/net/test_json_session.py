@@ -17,7 +17,7 @@ from broker_app.core.delivery.unsettled import LARGE_BODY
 from broker_app.core.inspection import views
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
-from broker_app.features.channels.content import Answer, joined
+from broker_app.features.channels.content import CallOutcome, joined
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter
 from broker_app.net.policy.policy import Policy, UserFacts
@@ -606,7 +606,7 @@ async def test_large_bodies_are_not_kept_for_unsettled_deliveries(broker: SmallB
 
 async def test_a_handler_gets_calls_and_answers_them(broker: SmallBroker) -> None:
     channels = broker.registry.channels
-    answers: list[Answer] = []
+    answers: list[CallOutcome] = []
     client = await JsonClient(broker, identity=ANNA).open()
     await client.ask("subscribe", id="h", topic="$channel.requests")
     answered: tuple[dict[str, Any], ...] = (

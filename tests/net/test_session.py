@@ -14,7 +14,7 @@ from broker_app.core.message import MessageIds
 from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import ConnectionInfo
-from broker_app.net.stomp.conversation import ACCEPTS, AUTHENTICATING, CLOSED, NEXT, Environment
+from broker_app.net.stomp.conversation import ACCEPTS, AUTHENTICATING, CLOSED, NEXT, SessionEnvironment
 from broker_app.net.stomp.login.registrations import Registrar
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import OpenRegistrar
@@ -64,7 +64,9 @@ class Stage:
         self.now = 1000.0
         #: how long each look at the clock takes
         self.look_s = 0.0
-        self.environment = Environment(self._monotonic, lambda: self.now, self._call_later, lambda: "name")
+        self.environment = SessionEnvironment(
+            self._monotonic, lambda: self.now, self._call_later, lambda: "name"
+        )
         self.config = Config(max_frames_per_second=100)
         self.commands: list[Any] = []
         self.engine: Any = SimpleNamespace(

@@ -17,8 +17,8 @@ from broker_app.core.message import Envelope
 from broker_app.features.notifications import (
     Mailer,
     Notification,
+    NotificationTarget,
     RetryQueue,
-    Target,
     TargetTests,
     target_tests,
     webhook,
@@ -110,7 +110,7 @@ class Queues:
 
 async def test_a_webhook_gets_the_alert_as_json() -> None:
     async with Web().running() as web:
-        await deliver(Target.of(web.url), TOLD, Queues(), Mailer())
+        await deliver(NotificationTarget.of(web.url), TOLD, Queues(), Mailer())
     head, body = web.taken[0]
     assert head.startswith("POST /hooks/mom?key=7 HTTP/1.1\r\n")
     assert "Mom-Notification: 1f-fired\r\n" in head
@@ -169,7 +169,7 @@ async def test_an_answer_before_the_final_one_is_passed_over() -> None:
 async def test_mail_contains_the_alert_and_a_link() -> None:
     async with Mail().running() as mail:
         post = Mailer(MailServer("127.0.0.1", mail.port, sender="mom@b1.example"))
-        await deliver(Target.of("mailto:ops@example.org"), TOLD, Queues(), post)
+        await deliver(NotificationTarget.of("mailto:ops@example.org"), TOLD, Queues(), post)
     letter = mail.letters[0]
     assert "From: mom@b1.example\r\nTo: ops@example.org\r\n" in letter
     assert "Subject: [b1] critical: Store usage: 81.5 %\r\n" in letter
@@ -177,7 +177,7 @@ async def test_mail_contains_the_alert_and_a_link() -> None:
 
 
 async def test_a_mail_server_that_refuses_or_is_not_configured_is_reported() -> None:
-    target = Target.of("mailto:ops@example.org")
+    target = NotificationTarget.of("mailto:ops@example.org")
     async with Mail().running() as mail:
         mail.refuses = "ops@"
         with pytest.raises(OSError, match="no such person"):
@@ -188,7 +188,7 @@ async def test_a_mail_server_that_refuses_or_is_not_configured_is_reported() -> 
 
 async def test_a_queue_of_the_broker_gets_it_as_a_message() -> None:
     queues = Queues()
-    await deliver(Target.of("queue:ops.alerts"), TOLD, queues, Mailer())
+    await deliver(NotificationTarget.of("queue:ops.alerts"), TOLD, queues, Mailer())
     assert [(address, body["event"]) for address, body in queues.published] == [
         ("/queue/ops.alerts", "fired")
     ]
@@ -197,7 +197,7 @@ async def test_a_queue_of_the_broker_gets_it_as_a_message() -> None:
 async def test_a_refusal_of_a_queue_is_reported() -> None:
     full = Queues(Refused("at-limit", "/queue/ops.alerts is full"))
     with pytest.raises(ValueError, match="is full"):
-        await deliver(Target.of("queue:ops.alerts"), TOLD, full, Mailer())
+        await deliver(NotificationTarget.of("queue:ops.alerts"), TOLD, full, Mailer())
 
 
 async def test_a_test_sends_each_target_one_message_and_shows_its_answer() -> None:
@@ -226,7 +226,7 @@ async def test_a_target_that_never_answers_ends_its_test_and_a_third_test_is_ref
 ) -> None:
     silent = asyncio.Event()
 
-    async def wait(target: Target, told: Notification) -> None:
+    async def wait(target: NotificationTarget, told: Notification) -> None:
         await silent.wait()
 
     tests = TargetTests(wait, "b1", None)
@@ -252,7 +252,7 @@ async def test_a_failed_notification_is_repeated_until_it_is_accepted() -> None:
             lambda target, told, fault: gave_up.append(fault),
             delays_s=(0.01, 0.01, 60.0),
         )
-        outbox.put(Target.of(web.url), TOLD)
+        outbox.put(NotificationTarget.of(web.url), TOLD)
         async with asyncio.timeout(patient(10)):
             while len(web.taken) < 3:
                 web.came.clear()
@@ -265,14 +265,14 @@ async def test_a_notification_that_fails_for_ever_is_given_up_and_the_queue_is_b
     gave_up: list[str] = []
     done = asyncio.Event()
 
-    async def refuse(target: Target, told: Notification) -> None:
+    async def refuse(target: NotificationTarget, told: Notification) -> None:
         raise OSError("no server there")
 
-    def hear(target: Target, told: Notification, fault: str) -> None:
+    def hear(target: NotificationTarget, told: Notification, fault: str) -> None:
         gave_up.append(fault)
         done.set()
 
-    target = Target.of("queue:a")
+    target = NotificationTarget.of("queue:a")
     outbox = RetryQueue(refuse, hear, delays_s=(0.0,))
     outbox.put(target, TOLD)
     await asyncio.wait_for(done.wait(), patient(10))
@@ -293,7 +293,7 @@ async def test_a_notification_that_fails_for_ever_is_given_up_and_the_queue_is_b
 )  # fmt: skip
 def test_an_invalid_target_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"must|does not|needed|remove user"):
-        Target.of(text)
+        NotificationTarget.of(text)
 
 
 def test_targets_come_from_the_rule_or_the_setting_and_a_silenced_alert_has_none() -> None:

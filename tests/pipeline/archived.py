@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mom_pipeline import archive_files
-from mom_pipeline.archive_files import Part
+from mom_pipeline.archive_files import ArchivePart
 from mom_pipeline.archive_tables import EVENT
 from mom_pipeline.parquet_archive import stage_rows
 from tests.pipeline import traffic
@@ -18,7 +18,7 @@ def write(
     """Write a batch as tasks of Spark and its driver do."""
     staging = archive_files.staging_folder(query, batch)
     size = -(-len(rows) // tasks)
-    parts: list[Part] = []
+    parts: list[ArchivePart] = []
     for start in range(0, len(rows), size):
         batches = traffic.batches(rows[start : start + size], table)
         parts += stage_rows(iter(batches), root, staging, table)

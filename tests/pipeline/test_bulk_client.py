@@ -18,14 +18,14 @@ from pyspark_mom.bulk_client import BulkClient, Stage
 from pyspark_mom.errors import AccessDenied, BrokerUnreachable, NoRoom, RowsRefused, StagesLost
 from pyspark_mom.sink import BulkStreamWriter, BulkWriter, Staged
 from pyspark_mom.sink_options import DEAD_LETTER, SinkOptions
-from pyspark_mom.sink_rows import Part
+from pyspark_mom.sink_rows import RequestPart
 
 #: an answer: status, body and headers; None closes the connection instead
 Answer = tuple[int, dict[str, Any], dict[str, str]] | None
 
 STAGED: Answer = (200, {"rows": 1, "dead_letters": 0, "refused": []}, {})
 PUBLISHED: Answer = (200, {"published": 1, "duplicate": False}, {})
-PART = Part(b"rows", 1)
+PART = RequestPart(b"rows", 1)
 ID = "1b4e28ba-2fa1-41d2-883f-0016d3cca427"
 
 

@@ -13,7 +13,7 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.rest.messages.bulk_rows import RowEnvelope, parsed, wanted
 from broker_app.net.rest.messages.envelopes import Envelopes
 from pyspark_mom.errors import RowsRefused
-from pyspark_mom.sink_rows import MAX_ROW_BYTES, MAX_ROWS, Part, parts
+from pyspark_mom.sink_rows import MAX_ROW_BYTES, MAX_ROWS, RequestPart, parts
 
 LIMITS = RestLimits()
 HEADERS = pa.map_(pa.string(), pa.string())
@@ -23,7 +23,7 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def read(part: Part) -> list[tuple[RowEnvelope, bytes]]:
+def read(part: RequestPart) -> list[tuple[RowEnvelope, bytes]]:
     """The rows of a part, as the broker reads them."""
     envelopes, rows = parsed(part.content, LIMITS)
     assert len(rows.sizes) == part.rows

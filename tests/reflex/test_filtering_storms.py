@@ -17,7 +17,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, Declaration
 from broker_app.reflex.libraries import wire
-from broker_app.reflex.libraries.library_client import Failure, LibraryClient, Request
+from broker_app.reflex.libraries.library_client import CallFailure, LibraryClient, Request
 from broker_app.reflex.subject import MessageSubject
 from tests.reflex.filtering_broker import Client, FilteringBroker, RestClient, envelope_to, reflex
 from tests.support.awaiting import until
@@ -108,8 +108,8 @@ class Storm:
         """Note calls that take too long."""
         finish = LibraryClient._finish
 
-        def noting(request: Request, result: wire.Result | Failure) -> None:
-            if isinstance(result, Failure) and result.reason.startswith("it did not return within"):
+        def noting(request: Request, result: wire.CallResult | CallFailure) -> None:
+            if isinstance(result, CallFailure) and result.reason.startswith("it did not return within"):
                 subject = request.subject
                 assert isinstance(subject, MessageSubject)
                 self.timed_out.add(subject.body.decode())

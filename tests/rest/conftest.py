@@ -27,7 +27,12 @@ from broker_app.features.cluster.configuration.central_reload import BrokerReloa
 from broker_app.features.cluster.pages import RemotePages
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, RemovalReport, TakeoverReport
-from broker_app.features.notifications import Mailer, Notification, Target, TargetTests
+from broker_app.features.notifications import (
+    Mailer,
+    Notification,
+    NotificationTarget,
+    TargetTests,
+)
 from broker_app.features.notifications.delivery import deliver
 from broker_app.features.services.registry import ServiceRegistry
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
@@ -45,7 +50,7 @@ from broker_app.net.rest.node.opsmanager import MonitoredStats
 from broker_app.net.rest.rest_parts import RestParts
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session_registry import SessionRegistry
-from broker_app.node.features.feature import Parts
+from broker_app.node.features.feature import NodeParts
 from broker_app.node.features.features import Features, Given
 from broker_app.node.features.operation import OperationFeature, Orders
 from broker_app.node.system_publisher import SystemPublisher
@@ -186,7 +191,7 @@ class Rest:
         self.reloads: list[BrokerReload] = []
         self.now = 1_750_000_000.0
         self.pipeline = FakePipeline()
-        self.parts = Parts(
+        self.parts = NodeParts(
             config=config,
             engine=self.engine,
             journal=self.journal,
@@ -262,7 +267,7 @@ class Rest:
     async def reload(self) -> list[BrokerReload]:
         return self.reloads
 
-    async def _notify(self, target: Target, notification: Notification) -> None:
+    async def _notify(self, target: NotificationTarget, notification: Notification) -> None:
         """Deliver to queues alone."""
         await deliver(target, notification, self.parts.publisher, Mailer())
 

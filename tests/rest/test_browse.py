@@ -321,7 +321,7 @@ async def test_a_search_gives_way_after_each_message_that_takes_long(
     turns: list[int] = []
     run = browse.Browser._run
 
-    def counted(*arguments: Any) -> browse.Page[browse.Shown]:
+    def counted(*arguments: Any) -> browse.BrowsePage[browse.Shown]:
         page = run(*arguments)
         turns.append(page.scanned)
         return page

@@ -11,7 +11,7 @@ from django.test import Client
 
 from broker_app.base.refused import Refused
 from broker_app.features.cluster.record.change_record import Change, ChangeRecord, Entry, Version
-from broker_app.features.cluster.record.destination_changes import Applied, DestinationChanges, Wanted
+from broker_app.features.cluster.record.destination_changes import Applied, DestinationChanges, WantedValues
 from broker_app.models import AuditEntry
 from broker_app.web import actions, snapshot
 from broker_app.web.cluster_configuration import ClusterConfiguration, ProposedChanges
@@ -38,7 +38,7 @@ def rows() -> dict[str, dict[str, Any]]:
 
 class TestApplying:
     def test_a_change_of_another_broker_is_made_in_its_name(self) -> None:
-        applied = ClusterConfiguration().apply("b2", {A: Wanted({"max_messages": 5}, 0)})
+        applied = ClusterConfiguration().apply("b2", {A: WantedValues({"max_messages": 5}, 0)})
         version = snapshot.read_version()
         assert applied == (version, {A: version}, {})
         assert rows() == {A: {"max_messages": 5}}
@@ -51,20 +51,23 @@ class TestApplying:
         former = snapshot.read_version()
         declare(A, {"max_messages": 2})
         declare(B, {})
-        wanted = {A: Wanted({"max_messages": 9}, former), B: Wanted(None, snapshot.read_version())}
+        wanted = {
+            A: WantedValues({"max_messages": 9}, former),
+            B: WantedValues(None, snapshot.read_version()),
+        }
         applied = ClusterConfiguration().apply("b2", wanted)
         assert applied == (snapshot.read_version(), {B: 0}, {})
         assert rows() == {A: {"max_messages": 2}}
 
     def test_what_cannot_be_applied_keeps_nothing_else_back(self) -> None:
-        wanted = {A: Wanted({"of_a_newer_version": 1}, 0), B: Wanted({"max_messages": 3}, 0)}
+        wanted = {A: WantedValues({"of_a_newer_version": 1}, 0), B: WantedValues({"max_messages": 3}, 0)}
         applied = ClusterConfiguration().apply("b2", wanted)
         assert set(applied.rows) == {B}
         assert "of_a_newer_version" in applied.faults[A]
 
     def test_a_row_of_a_file_is_changed_and_still_belongs_to_it(self) -> None:
         declare(A, {"max_messages": 1}, origin="zero.config:3")
-        ClusterConfiguration().apply("b2", {A: Wanted({"max_messages": 4}, snapshot.read_version())})
+        ClusterConfiguration().apply("b2", {A: WantedValues({"max_messages": 4}, snapshot.read_version())})
         row = actions.destination_spec(A)
         assert row is not None
         assert (row.values, row.origin) == ({"max_messages": 4}, "zero.config:3")
@@ -99,7 +102,7 @@ class TestProposing:
         declare(A, {"max_messages": 1})
         declare(A, None)
         actions.create_user(actions.SYSTEM, "ann", "a password of ann")
-        ClusterConfiguration().apply("b2", {B: Wanted({}, 0)})
+        ClusterConfiguration().apply("b2", {B: WantedValues({}, 0)})
         edit = actions.Edit("destinations", C, {})
         actions.apply(actions.SYSTEM, [edit], dry_run=True)
         assert proposed == [
@@ -127,7 +130,7 @@ class Follower:
     def __init__(self, *entries: Entry, since: int = 0) -> None:
         self.record = ChangeRecord(entries)
         self.noted: list[Change] = []
-        self.applying: list[tuple[str, dict[str, Wanted]]] = []
+        self.applying: list[tuple[str, dict[str, WantedValues]]] = []
         self.changes = DestinationChanges(
             self.record, self.noted.extend, lambda broker, wanted: self.applying.append((broker, wanted))
         )

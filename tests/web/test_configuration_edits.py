@@ -270,9 +270,9 @@ def some_entries() -> None:
 
 
 def test_the_chain_of_the_audit_log_is_valid() -> None:
-    assert audit.verify() == audit.Verdict(0, 1, 0, None)
+    assert audit.verify() == audit.AuditVerdict(0, 1, 0, None)
     some_entries()
-    assert audit.verify() == audit.Verdict(10, 1, 10, None)
+    assert audit.verify() == audit.AuditVerdict(10, 1, 10, None)
 
 
 @pytest.mark.parametrize(
@@ -298,13 +298,13 @@ def test_old_entries_are_deleted_and_the_rest_still_verifies() -> None:
     some_entries()
     middle = AuditEntry.objects.get(number=5).time
     assert audit.prune(middle) == 4
-    assert audit.verify() == audit.Verdict(6, 5, 10, None)
+    assert audit.verify() == audit.AuditVerdict(6, 5, 10, None)
     assert audit.prune(timezone.now() + timedelta(days=1), most=4) == 4
     assert audit.prune(timezone.now() + timedelta(days=1)) == 2
-    assert audit.verify() == audit.Verdict(0, 11, 10, None)
+    assert audit.verify() == audit.AuditVerdict(0, 11, 10, None)
     assert audit.prune(timezone.now()) == 0
     apply(ANN, [Edit("groups", "later", {})])
-    assert audit.verify() == audit.Verdict(1, 11, 11, None)
+    assert audit.verify() == audit.AuditVerdict(1, 11, 11, None)
 
 
 # ---------------------------------------------------------------------- secrets
@@ -352,7 +352,7 @@ def test_writers_at_the_same_time_take_turns() -> None:
         thread.join()
     assert not failures
     assert snapshot.read_version() == writers * each == Change.objects.count() == Group.objects.count()
-    assert audit.verify() == audit.Verdict(writers * each, 1, writers * each, None)
+    assert audit.verify() == audit.AuditVerdict(writers * each, 1, writers * each, None)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker_app.zero.errors import Errors
 from broker_app.zero.grammar import parse
-from broker_app.zero.positions import Source
+from broker_app.zero.positions import SourceText
 from tests.zero.support import faults, load, settings
 
 SEED = """\
@@ -121,7 +121,7 @@ def test_all_errors_of_a_file_are_reported_and_the_rest_is_read() -> None:
 
 
 def test_an_error_is_shown_with_a_marker_at_its_position() -> None:
-    source = Source("zero.config", "\n/config/mom/credit = 7 8\n")
+    source = SourceText("zero.config", "\n/config/mom/credit = 7 8\n")
     errors = Errors()
     errors.sources["zero.config"] = source
     parse(source, errors)
@@ -133,7 +133,7 @@ def test_an_error_is_shown_with_a_marker_at_its_position() -> None:
 
 
 def test_of_a_very_long_line_only_the_surroundings_are_shown() -> None:
-    source = Source("zero.config", f'/config/x = ["{"a" * 1000}" 7, "{"b" * 1000}"]')
+    source = SourceText("zero.config", f'/config/x = ["{"a" * 1000}" 7, "{"b" * 1000}"]')
     errors = Errors()
     errors.sources["zero.config"] = source
     parse(source, errors)
@@ -151,7 +151,7 @@ def test_no_secret_is_shown() -> None:
 /config/connection/messaging/d = {"bridgeCredentials": {"user": "u", "password": "hunter2
 /config/mom/admin_password = "hunter2"
 """
-    source = Source("zero.config", text)
+    source = SourceText("zero.config", text)
     errors = Errors()
     errors.sources["zero.config"] = source
     parse(source, errors)
@@ -174,7 +174,7 @@ def test_the_examples_of_store_and_forward_are_read_as_they_stand() -> None:
 
 @given(st.text(alphabet='/@config includ=+#"\\{}[]$:,0123e.\n\t\r\u2028ä\0', max_size=200))
 def test_any_text_is_read_or_refused_with_positions_in_it(text: str) -> None:
-    source = Source("zero.config", text)
+    source = SourceText("zero.config", text)
     errors = Errors()
     errors.sources["zero.config"] = source
     parse(source, errors)

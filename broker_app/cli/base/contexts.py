@@ -51,7 +51,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BrokerTarget:
     """The broker that a command uses, and the credentials. `url` has no trailing slash."""
 
     url: str
@@ -170,7 +170,7 @@ def find(
     *,
     ca_file: str | None = None,
     cert_file: str | None = None,
-) -> Target:
+) -> BrokerTarget:
     """Return the broker named by options, variables, contexts or the data directory, in this order. The
     context REcallback is the callback broker of this machine.
 
@@ -194,9 +194,9 @@ def find(
         "cert_file": cert_file or environment.get("MOM_CERT_FILE") or (context.cert_file if context else ""),
     }
     if parts.username and not token_file:
-        return Target(bare, unquote(parts.username), unquote(parts.password or ""), **shown)
+        return BrokerTarget(bare, unquote(parts.username), unquote(parts.password or ""), **shown)
     token = _token(token_file, environment) or (context.token() if context else "")
-    return Target(bare, "token" if token else "", token, **shown)
+    return BrokerTarget(bare, "token" if token else "", token, **shown)
 
 
 def is_named(
@@ -207,7 +207,7 @@ def is_named(
     return bool(named or Contexts(environment).current)
 
 
-def local(data: Path) -> Target | None:
+def local(data: Path) -> BrokerTarget | None:
     """The broker that runs with this data directory, as who can read the directory; None if it has left no
     address there."""
     try:
@@ -217,10 +217,10 @@ def local(data: Path) -> Target | None:
         secret = (data / config.LOCAL_SECRET).read_text(encoding="utf-8").strip()
     except (OSError, ValueError, ForeignPath):
         return None
-    return Target(url, "token", secret)
+    return BrokerTarget(url, "token", secret)
 
 
-def _host_broker() -> Target:
+def _host_broker() -> BrokerTarget:
     """The callback broker that runs on this machine. Raises Failure."""
     broker = callback_broker.read_file()
     if broker is None:
@@ -230,7 +230,7 @@ def _host_broker() -> Target:
             where=str(callback_broker.file_path()),
             fix=f"start one: mom broker run -s {callback_broker.NAME} -r -2",
         )
-    return Target(broker.url, "token", broker.token, context=callback_broker.NAME)
+    return BrokerTarget(broker.url, "token", broker.token, context=callback_broker.NAME)
 
 
 def _local_broker_url(environment: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from broker_app.cli.base import contexts
-from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.contexts import BrokerTarget
 from broker_app.cli.base.output import Output
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Invocation:
     ca_file: str | None = None
     cert_file: str | None = None
 
-    def target(self) -> Target:
+    def target(self) -> BrokerTarget:
         """The selected broker. Raises Failure."""
         return contexts.find(
             self.context, self.url, self.token_file, ca_file=self.ca_file, cert_file=self.cert_file

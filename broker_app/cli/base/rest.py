@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from broker_app.base import suggestions
 from broker_app.base.reply_types import Facts
-from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.contexts import BrokerTarget
 from broker_app.cli.base.failures import FAILED, NOT_FOUND, UNREACHABLE, Failure, of_problem, unreachable
 from broker_app.cli.destinations import queue_name
 
@@ -28,7 +28,7 @@ _MISSING_QUEUE = re.compile(r"there is no queue '?(?:/queue/)?([^\s';]+)")
 class Rest:
     """Requests to one broker. Every problem in a reply is raised as a Failure."""
 
-    def __init__(self, target: Target, timeout_s: float = 30.0) -> None:
+    def __init__(self, target: BrokerTarget, timeout_s: float = 30.0) -> None:
         self._target = target
         self._timeout_s = timeout_s
         self._tls = target.tls()

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import mom_client
-from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.contexts import BrokerTarget
 from broker_app.cli.base.failures import EMPTY, FAILED, Failure, of_problem, unreachable
 
 
 @contextlib.asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[mom_client.Client]:
+async def connect(target: BrokerTarget) -> AsyncIterator[mom_client.Client]:
     """Yield a client that is logged in at `target`. Errors inside the block become Failures, too."""
     where = target.stomp
     with failures(where):
@@ -20,7 +20,7 @@ async def connect(target: Target) -> AsyncIterator[mom_client.Client]:
             yield client
 
 
-def login_of(target: Target) -> dict[str, Any]:
+def login_of(target: BrokerTarget) -> dict[str, Any]:
     """The options of a connection to `target`."""
     return {"login": target.login or None, "passcode": target.passcode or None, "tls": target.tls()}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from broker_app.cli.base import wire
-from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.contexts import BrokerTarget
 from mom_client import Client, Subscription
 
 #: a body begins with its send time
@@ -30,7 +30,7 @@ class Load:
     #: latency of each message, in seconds
     _delays: list[float] = field(default_factory=list, init=False)
 
-    async def run(self, target: Target) -> dict[str, float]:
+    async def run(self, target: BrokerTarget) -> dict[str, float]:
         """Connect, send and receive everything; return the figures. Raises Failure."""
         async with AsyncExitStack() as stack:
 

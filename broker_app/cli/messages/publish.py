@@ -18,7 +18,7 @@ from broker_app.cli.base.templates import Template
 from broker_app.cli.destinations import address
 
 if TYPE_CHECKING:
-    from broker_app.cli.base.contexts import Target
+    from broker_app.cli.base.contexts import BrokerTarget
 
 _MAX_UNCONFIRMED = 1_000
 
@@ -78,7 +78,7 @@ def pub(
 
 
 async def _send(
-    target: Target,
+    target: BrokerTarget,
     to: str,
     text: Template,
     headers: dict[str, Template],

@@ -16,7 +16,7 @@ from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.destinations import address, queue_name
 
 if TYPE_CHECKING:
-    from broker_app.cli.base.contexts import Target
+    from broker_app.cli.base.contexts import BrokerTarget
     from mom_client import Client, Message
     from mom_client.subscription import AckMode
 
@@ -187,7 +187,7 @@ def _check_notify(ack: Ack, credit: int, *others: object) -> None:
 
 
 async def _receive(
-    target: Target,
+    target: BrokerTarget,
     where: str,
     ack: Ack,
     options: _SubscribeOptions,

@@ -27,7 +27,7 @@ from broker_app.cli.pipelines.options import (
 from broker_app.cli.pipelines.run_context import done, source, surroundings
 
 if TYPE_CHECKING:
-    from mom_pipeline.runs.reconcile import Result
+    from mom_pipeline.runs.reconcile import ReconcileResult
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -140,7 +140,7 @@ def reconcile(
     _compared(ctx, result)
 
 
-def _compared(ctx: typer.Context, result: Result) -> None:
+def _compared(ctx: typer.Context, result: ReconcileResult) -> None:
     """Show the states of messages. Raises Failure when there are differences."""
     from mom_pipeline.errors import DIFFERENCES
 

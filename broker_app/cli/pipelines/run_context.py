@@ -13,7 +13,7 @@ import typer
 
 from broker_app.base.reply_types import Facts
 from broker_app.cli.base import invocation
-from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.contexts import BrokerTarget
 from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, UNREACHABLE, USAGE, Failure
 from broker_app.cli.base.progress import Progress as Bar
 from broker_app.cli.pipelines.command_line import command_of
@@ -76,7 +76,7 @@ def state_of(ctx: typer.Context, name: str) -> Path:
     return broker_folder(state_folder(), invocation.of(ctx).target().web, name)
 
 
-def api_of(target: Target) -> Api:
+def api_of(target: BrokerTarget) -> Api:
     """The API of a broker."""
     from broker_app.cli.base.rest import Rest
 
@@ -118,7 +118,7 @@ def source(ctx: typer.Context, given: Facts, around: Surroundings) -> Source:
     return replace(source, broker=_broker_name(source, around, named=given.get("source") is not None))
 
 
-def credential_of(target: Target) -> str | None:
+def credential_of(target: BrokerTarget) -> str | None:
     """The name of the variable with the credential of a broker, which is set; None without one."""
     if not target.login:
         return None

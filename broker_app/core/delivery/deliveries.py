@@ -30,7 +30,7 @@ MOST_TAGS = 4_096
 RETURNED_AT_ONCE = 16
 
 
-class Failure(NamedTuple):
+class DeliveryFailure(NamedTuple):
     """The failure of a delivery: of which consumer, why it becomes a dead letter (empty: if there were too
     many attempts), and details."""
 
@@ -62,7 +62,7 @@ class Deliveries:
         self._leases = unsettled.leases
         self._delayed = unsettled.delayed
         #: by position, messages held by `_delayed` that become dead letters once their bodies are read
-        self._dying: dict[int, tuple[int, Failure]] = {}
+        self._dying: dict[int, tuple[int, DeliveryFailure]] = {}
 
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift leases and the measuring of consumers, because the clock was set."""
@@ -246,13 +246,13 @@ class Deliveries:
             return
         if message.recorded:
             self._record_failure(queue, message, dead_reason or reason, subscription.client)
-        failure = Failure(subscription, dead_reason, detail)
+        failure = DeliveryFailure(subscription, dead_reason, detail)
         if not self._ends(queue, message, failure):
             delay_ms = delay_ms or retry_delay_ms(queue.policy, message.attempts)
             if not self._delay_redelivery(queue, message, delay_ms):
                 self._back_to_place(queue, message)
 
-    def _ends(self, queue: Queue, message: Message, failure: Failure) -> bool:
+    def _ends(self, queue: Queue, message: Message, failure: DeliveryFailure) -> bool:
         """Dead-letter a message whose delivery failed for good, once its body is in memory; returns whether
         it did."""
         dead_letters = self._dead_letters
@@ -282,7 +282,9 @@ class Deliveries:
         read = queue.reader.message(record, position)
         message.body = read.body
         if position in command.damaged:
-            failure = Failure(failure.consumer, reasons.DAMAGED, headers(read.envelope.block)["damaged"])
+            failure = DeliveryFailure(
+                failure.consumer, reasons.DAMAGED, headers(read.envelope.block)["damaged"]
+            )
         if not queue.deleted and not self._ends(queue, message, failure):
             self._back_to_place(queue, message)  # more attempts are allowed by now
 

@@ -30,7 +30,7 @@ from broker_app.core.outcome import REPLAY, Fetch
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.storage.message_store import MessageStore
 from broker_app.core.topics.history import History, fits
-from broker_app.core.topics.replay import FIRST, LAST, NOW, SEQ, TIME, Page, Replay, Start
+from broker_app.core.topics.replay import FIRST, LAST, NOW, SEQ, TIME, HistoryRead, Replay, Start
 from broker_app.core.turn import Turn
 
 #: histories from which on empty ones are dropped, and topics whose retention is cached
@@ -134,11 +134,11 @@ class Histories:
             raise Refused("too-many", f"{most} subscriptions are already replaying history, the limit")
         histories = list(self._matching(destination.name))
         end = self._turn.out.first_position + self._turn.out.count
-        cursor, ahead = end, list[Page]()
+        cursor, ahead = end, list[HistoryRead]()
         if start.kind == FIRST:
             cursor = min((history.first for history in histories if history.blocks), default=end)
         elif start.kind == LAST:
-            ahead = sorted(Page(history.last, history) for history in histories if history.blocks)
+            ahead = sorted(HistoryRead(history.last, history) for history in histories if history.blocks)
         elif start.kind == SEQ:
             if start.number > end:
                 raise Refused(
@@ -221,7 +221,7 @@ class Histories:
         replay.average_bytes = bytes_of(command.records) // max(1, len(command.records))
 
     @staticmethod
-    def _read_later(replay: Replay, page: list[Page], command: c.Loaded) -> list[Page]:
+    def _read_later(replay: Replay, page: list[HistoryRead], command: c.Loaded) -> list[HistoryRead]:
         """Have what was left be read next; returns the pages that were read."""
         left = set(command.left)
         replay.ahead[:0] = [one for one in page if one.position in left]

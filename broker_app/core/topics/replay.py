@@ -37,7 +37,7 @@ def parse_start(text: str) -> Start:
     )
 
 
-class Page(NamedTuple):
+class HistoryRead(NamedTuple):
     """One message to read back."""
 
     position: int
@@ -64,7 +64,13 @@ class Replay:
     )
 
     def __init__(
-        self, key: str, pattern: str, cursor: int, not_before_ms: int, ahead: list[Page], limits: Limits
+        self,
+        key: str,
+        pattern: str,
+        cursor: int,
+        not_before_ms: int,
+        ahead: list[HistoryRead],
+        limits: Limits,
     ) -> None:
         self._limits = limits
         self.key = key
@@ -73,7 +79,7 @@ class Replay:
         self.not_before_ms = not_before_ms
         #: single messages that come before what the cursor finds
         self.ahead = ahead
-        self.loading: list[Page] = []
+        self.loading: list[HistoryRead] = []
         #: messages published while the last page is read; None before that
         self.tail: list[Message] | None = None
         #: average size of messages, from which the length of a page follows
@@ -86,10 +92,10 @@ class Replay:
         size = min(self.BYTES, limits.fetch_bytes)
         return max(1, min(self.MESSAGES, limits.fetch_messages, size // max(1, self.average_bytes)))
 
-    def next_page(self, histories: Iterable[History]) -> list[Page]:
+    def next_page(self, histories: Iterable[History]) -> list[HistoryRead]:
         """The next page, in the order of the journal; empty at the end of history."""
         count = self.run
-        page: list[Page] = []
+        page: list[HistoryRead] = []
         while self.ahead and len(page) < count:
             one = self.ahead.pop(0)
             if one.position > one.history.trimmed_to:
@@ -104,10 +110,10 @@ class Replay:
         return page
 
 
-def found(histories: Iterable[History], after: int) -> Iterable[Page]:
+def found(histories: Iterable[History], after: int) -> Iterable[HistoryRead]:
     """The messages of all `histories` beyond a position, in the order of the journal."""
     return merge(*(_pages(history, after) for history in histories))
 
 
-def _pages(history: History, after: int) -> Iterable[Page]:
-    return (Page(position, history) for position in history.after(after))
+def _pages(history: History, after: int) -> Iterable[HistoryRead]:
+    return (HistoryRead(position, history) for position in history.after(after))

@@ -92,7 +92,7 @@ class BridgeTrial(TypedDict):
     steps: list[TrialStep]
 
 
-class Step(NamedTuple):
+class ConnectionStep(NamedTuple):
     """One step. `ok` is None where it was not tried or has nothing to say; `seconds` is how long it took."""
 
     name: str
@@ -119,7 +119,7 @@ class Trial:
         self._remote = remote
         self._queue = queue
         self._sender = f"{sender}~trial{secrets.token_hex(4)}"
-        self._steps: list[Step] = []
+        self._steps: list[ConnectionStep] = []
         self._tls: ssl.SSLContext | None = None
         self._link: Link | None = None
 
@@ -152,7 +152,7 @@ class Trial:
             if self._link is not None:
                 break
         done = {step.name for step in self._steps}
-        self._steps += [Step(name, None, _SKIPPED) for name in names if name not in done]
+        self._steps += [ConnectionStep(name, None, _SKIPPED) for name in names if name not in done]
         headers = self._link.connection.headers if self._link is not None else None
         return {
             "ok": all(step.ok is not False for step in self._steps) and self._link is not None,
@@ -191,7 +191,7 @@ class Trial:
         return "" if user else _NO_USER
 
     def _note(self, name: str, began: float, *, ok: bool, detail: str, fix: str = "") -> None:
-        self._steps.append(Step(name, ok, detail, fix, round(time.monotonic() - began, 3)))
+        self._steps.append(ConnectionStep(name, ok, detail, fix, round(time.monotonic() - began, 3)))
 
     # ------------------------------------------------------------------ the way there
 
@@ -275,9 +275,9 @@ class Trial:
     async def _ask_for_rights(self) -> None:
         assert self._link is not None
         if "mom-bridge" not in self._link.connection.headers:
-            self._steps.append(Step(SYNC, None, "a foreign broker needs none"))
+            self._steps.append(ConnectionStep(SYNC, None, "a foreign broker needs none"))
             detail = "a foreign broker checks permissions when a message is sent; a test sends none"
-            self._steps.append(Step(TARGET, None, detail))
+            self._steps.append(ConnectionStep(TARGET, None, detail))
             return
         began = time.monotonic()
         refused = await self._begin()
@@ -288,7 +288,9 @@ class Trial:
             raise Failed(trouble, fix)
         self._note(SYNC, began, ok=True, detail=f"{self._who} may send to and receive from {SYNC_QUEUE}")
         if self._queue is None:
-            self._steps.append(Step(TARGET, None, "no queue is named; name one to ask for the right to it"))
+            self._steps.append(
+                ConnectionStep(TARGET, None, "no queue is named; name one to ask for the right to it")
+            )
         elif trouble is None:
             self._note(TARGET, began, ok=True, detail=f"{self._who} may send to {self._queue}")
         else:

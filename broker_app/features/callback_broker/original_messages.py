@@ -20,7 +20,7 @@ from broker_app.core import commands as c
 from broker_app.core.model import Delivery, Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.features.callback_broker.callback_messages import GONE, CallbackMessage, CallbackMessages
-from broker_app.features.callback_broker.pending_queue import Fetched, PendingQueue, Wanted
+from broker_app.features.callback_broker.pending_queue import Fetched, PendingQueue, WantedMessage
 
 #: milliseconds until a delivery is tried again whose original the origin does not deliver now
 _LATER_MS: Final = 500
@@ -84,7 +84,7 @@ class OriginalMessages:
             one.queue.release(one)  # if it was returned just now
             one.returned = False
             if one.state == GONE or not tag:
-                self._drop([Wanted(one, subscription, tag)])
+                self._drop([WantedMessage(one, subscription, tag)])
             else:
                 one.queue.want(one, subscription, tag)
         if others:
@@ -124,7 +124,7 @@ class OriginalMessages:
         behind = interceptors[interceptors.index(self) + 1 :]
         return any(one.concerns(subscription.address) for one in behind)
 
-    def _drop(self, deliveries: Iterable[Wanted]) -> None:
+    def _drop(self, deliveries: Iterable[WantedMessage]) -> None:
         for wanted in deliveries:
             wanted.one.state = GONE
             if wanted.tag:

@@ -37,7 +37,7 @@ AT_ONCE: Final = 64
 _COMPARE_S: Final = 0.5
 
 
-class Wanted(NamedTuple):
+class WantedMessage(NamedTuple):
     """A delivery of a callback message, whose original is to be fetched."""
 
     one: CallbackMessage
@@ -54,9 +54,9 @@ class Fetched(NamedTuple):
     """The results of fetches: originals to deliver; deliveries whose originals are gone; deliveries to
     return, to be fetched later."""
 
-    originals: list[tuple[Wanted, Message]]
-    gone: list[Wanted]
-    later: list[Wanted]
+    originals: list[tuple[WantedMessage, Message]]
+    gone: list[WantedMessage]
+    later: list[WantedMessage]
 
 
 class Connection(Protocol):
@@ -90,7 +90,7 @@ class PendingQueue:
         self._deliver = deliver
         self._closed = closed
         self._messages: dict[int, CallbackMessage] = {}
-        self._wanted: deque[Wanted] = deque()
+        self._wanted: deque[WantedMessage] = deque()
         self._fetching: asyncio.Task[None] | None = None
         self._comparing: asyncio.Task[None] | None = None
         #: the connection over which it is notified
@@ -217,7 +217,7 @@ class PendingQueue:
 
     def want(self, one: CallbackMessage, subscription: Subscription, tag: int) -> None:
         """Fetch the original for a delivery."""
-        self._wanted.append(Wanted(one, subscription, tag))
+        self._wanted.append(WantedMessage(one, subscription, tag))
         if self._fetching is None or self._fetching.done():
             self._fetching = asyncio.create_task(self._fetch_all())
 
@@ -259,15 +259,15 @@ class PendingQueue:
             return
         self._take(batch, answer)
 
-    def _not_fetched(self, batch: list[Wanted]) -> None:
+    def _not_fetched(self, batch: list[WantedMessage]) -> None:
         for wanted in batch:
             self._waits_again(wanted.one)
 
-    def _take(self, batch: list[Wanted], answer: dict[str, Any]) -> None:
+    def _take(self, batch: list[WantedMessage], answer: dict[str, Any]) -> None:
         items: dict[int, Original] = {item.seq: item for item in answer["items"]}
         status = {row["seq"]: row["status"] for row in answer["missing"]}
         fetched = Fetched([], [], [])
-        left: list[Wanted] = []
+        left: list[WantedMessage] = []
         for wanted in batch:
             one = wanted.one
             item = items.get(one.seq)

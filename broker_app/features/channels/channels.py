@@ -14,9 +14,9 @@ from functools import partial
 from broker_app.base.refused import Refused
 from broker_app.core.model import Peer, Subscription
 from broker_app.engine import Engine
-from broker_app.features.channels.content import Answer, Content, checked
+from broker_app.features.channels.content import CallOutcome, ChannelContent, checked
 from broker_app.features.channels.handlers import REQUESTS, Call, Handler, Handlers
-from broker_app.features.channels.publisher import ClientHandler, Publisher
+from broker_app.features.channels.publisher import ChannelPublisher, ClientHandler
 from broker_app.features.channels.report import ChannelReport, SiteReport
 from broker_app.features.channels.requests import MAX_TIMEOUT_MS, Answered, Request, Requests
 from broker_app.features.channels.sites import Sites
@@ -65,7 +65,7 @@ class Channels:
     def __init__(self, engine: Engine, site: str) -> None:
         self._engine = engine
         self.sites = Sites(site)
-        self.publisher = Publisher(engine)
+        self.publisher = ChannelPublisher(engine)
         self._handlers = Handlers()
         self._clients: dict[Subscription, ClientHandler] = {}
         #: the names of the functions that are handlers
@@ -90,7 +90,7 @@ class Channels:
         """Raise Refused if nothing can be sent to a site now."""
         self.sites.link_to(self.sites.name_of(site))
 
-    def send(self, site: str, content: Content) -> None:
+    def send(self, site: str, content: ChannelContent) -> None:
         """Hand a message to a handler, or to the link. Raises Refused."""
         name = self.sites.name_of(site)
         link = self.sites.link_to(name)
@@ -101,7 +101,13 @@ class Channels:
         self._counts[name].sent += 1
 
     def request(
-        self, site: str, content: Content, timeout_ms: int, answered: Answered, *, multiple: bool = False
+        self,
+        site: str,
+        content: ChannelContent,
+        timeout_ms: int,
+        answered: Answered,
+        *,
+        multiple: bool = False,
     ) -> None:
         """Send a request; `answered` is called once with its answer, perhaps at once."""
         try:
@@ -109,7 +115,7 @@ class Channels:
             link = self.sites.link_to(name)
             number = self._requests.begin(name, link, timeout_ms, answered)
         except Refused as refused:
-            answered(Answer(refused.code, reason=refused.detail))
+            answered(CallOutcome(refused.code, reason=refused.detail))
             return
         self._counts[name].sent += 1
         try:
@@ -121,9 +127,9 @@ class Channels:
                 self._send_call(link, call)
         except Refused as refused:
             reason = f"site {name}: {refused.detail}"
-            self._requests.answer(number, link, Answer(refused.code, reason=reason))
+            self._requests.answer(number, link, CallOutcome(refused.code, reason=reason))
 
-    def answer(self, peer: Peer, id: str, status: str, content: Content) -> None:
+    def answer(self, peer: Peer, id: str, status: str, content: ChannelContent) -> None:
         """Take the answer of a handler. Raises Refused."""
         if status not in (OK, KEYEMPTY):
             raise Refused(INVALID, f"header channel-status is {status[:40]!r}; it must be ok or keyempty")
@@ -131,15 +137,15 @@ class Channels:
         if call is None:
             self._counts[self.sites.own].dropped[LATE] += 1
         elif status == KEYEMPTY:
-            self._handlers.answer(id, Answer(KEYEMPTY, reason="the handler returned without an answer"))
+            self._handlers.answer(id, CallOutcome(KEYEMPTY, reason="the handler returned without an answer"))
         elif content.number > 1 and not call.multiple:
             reason = f"the answer has {content.number} parts, and one was asked for"
-            self._handlers.answer(id, Answer(BUFFER_SMALL, reason=reason))
+            self._handlers.answer(id, CallOutcome(BUFFER_SMALL, reason=reason))
             raise Refused(INVALID, f"{reason}: the request needs multiple:true for that")
         else:
-            self._handlers.answer(id, Answer(OK, content))
+            self._handlers.answer(id, CallOutcome(OK, content))
 
-    def _ended(self, request: Request, answer: Answer) -> None:
+    def _ended(self, request: Request, answer: CallOutcome) -> None:
         self._counts[request.site].answered(answer.status, time.monotonic() - request.since)
         request.answered(answer)
 
@@ -149,7 +155,7 @@ class Channels:
 
     # ------------------------------------------------------------------ to handlers at this site
 
-    def _take_message(self, site: str, content: Content) -> None:
+    def _take_message(self, site: str, content: ChannelContent) -> None:
         """Hand a message from a site to a handler here, or count it as dropped."""
         counts = self._counts[site]
         counts.received += 1
@@ -159,14 +165,14 @@ class Channels:
             counts.dropped[NOSERVER if refused.code == NOSERVER else BUSY] += 1
 
     def _take_request(
-        self, site: str, content: Content, timeout_ms: int, answered: Answered, *, multiple: bool
+        self, site: str, content: ChannelContent, timeout_ms: int, answered: Answered, *, multiple: bool
     ) -> None:
         """Hand a request from a site to a handler here. Raises Refused."""
         self._counts[site].received += 1
         handler, id = self._handlers.begin(timeout_ms, answered, multiple=multiple)
         handler.call(id, site, content, multiple=multiple)
 
-    def end_call(self, id: str, answer: Answer) -> None:
+    def end_call(self, id: str, answer: CallOutcome) -> None:
         """Take the answer of a function."""
         if not self._handlers.answer(id, answer):
             self._counts[self.sites.own].dropped[LATE] += 1
@@ -218,7 +224,7 @@ class Channels:
         if isinstance(frame, f.ChannelAnswer):
             if frame.status not in BERKELEY_DB:
                 raise Refused("protocol-error", f"an answer has the status {frame.status[:40]!r}")
-            answer = Answer(frame.status, content, frame.reason[:1_000])
+            answer = CallOutcome(frame.status, content, frame.reason[:1_000])
             self._receive_answer(link, site, frame.number, answer)
         elif frame.number:
             self._receive_request(link, site, frame, content)
@@ -227,7 +233,7 @@ class Channels:
         else:
             self._take_message(site, content)
 
-    def _receive_request(self, link: Link, site: str, frame: f.ChannelCall, content: Content) -> None:
+    def _receive_request(self, link: Link, site: str, frame: f.ChannelCall, content: ChannelContent) -> None:
         timeout_ms = max(1, min(frame.timeout_ms, MAX_TIMEOUT_MS))
         answered = partial(_send_answer, link, frame.number)
         try:
@@ -236,9 +242,9 @@ class Channels:
                 raise Refused(REP_UNAVAIL, "busy: the broker there has too much to do")
             self._take_request(site, content, timeout_ms, answered, multiple=frame.multiple)
         except Refused as refused:
-            answered(Answer(refused.code, reason=f"site {self.sites.own}: {refused.detail}"))
+            answered(CallOutcome(refused.code, reason=f"site {self.sites.own}: {refused.detail}"))
 
-    def _receive_answer(self, link: Link | None, site: str, number: int, answer: Answer) -> None:
+    def _receive_answer(self, link: Link | None, site: str, number: int, answer: CallOutcome) -> None:
         if not self._requests.answer(number, link, answer):
             self._counts[site].dropped[LATE] += 1
 
@@ -247,7 +253,7 @@ class Channels:
         if link.broker is not None:
             self._counts[link.broker.name].handlers = None
             reason = f"the link to site {link.broker.name} has ended: the outcome is unknown"
-            self._requests.end_all_of(link, Answer(REP_UNAVAIL, reason=reason))
+            self._requests.end_all_of(link, CallOutcome(REP_UNAVAIL, reason=reason))
 
     # ------------------------------------------------------------------ report
 
@@ -289,11 +295,13 @@ def _fail(calls: list[Call]) -> None:
     """Answer requests whose handler has left."""
     for call in calls:
         call.answered(
-            Answer(REP_UNAVAIL, reason="the handler has ended, or its connection: the outcome is unknown")
+            CallOutcome(
+                REP_UNAVAIL, reason="the handler has ended, or its connection: the outcome is unknown"
+            )
         )
 
 
-def _send_answer(link: Link, number: int, answer: Answer) -> None:
+def _send_answer(link: Link, number: int, answer: CallOutcome) -> None:
     """Send an answer over a link, or that it cannot be sent."""
     content = answer.content
     frame = f.ChannelAnswer(number, answer.status, content.lengths, content.body, answer.reason)

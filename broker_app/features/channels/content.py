@@ -13,7 +13,7 @@ from mom_client.channel_parts import MAX_PARTS, parts_of
 _MOST_CHARACTERS: Final = 12 * MAX_PARTS
 
 
-class Content(NamedTuple):
+class ChannelContent(NamedTuple):
     """A body, and the lengths of its parts as the header `parts` has them; None is one part."""
 
     body: bytes
@@ -31,18 +31,18 @@ class Content(NamedTuple):
         return parts_of(self.body, self.lengths)
 
 
-class Answer(NamedTuple):
+class CallOutcome(NamedTuple):
     """The outcome of a request: a status, and either the answer or the reason why there is none."""
 
     status: str = OK
-    content: Content = Content(b"")
+    content: ChannelContent = ChannelContent(b"")
     reason: str = ""
 
 
-def checked(body: bytes, lengths: str | None) -> Content:
+def checked(body: bytes, lengths: str | None) -> ChannelContent:
     """The content of a frame. Raises Refused if the lengths are not those of the body."""
     if lengths is None:
-        return Content(body)
+        return ChannelContent(body)
     if len(lengths) > _MOST_CHARACTERS or lengths.count(",") >= MAX_PARTS:
         raise Refused("invalid", f"header parts: a message has at most {MAX_PARTS:,} parts")
     try:
@@ -54,14 +54,14 @@ def checked(body: bytes, lengths: str | None) -> Content:
         ) from None
     if total != len(body):
         raise Refused("invalid", f"header parts: the parts have {total} bytes together, the body {len(body)}")
-    return Content(body, lengths)
+    return ChannelContent(body, lengths)
 
 
-def joined(parts: Sequence[bytes]) -> Content:
+def joined(parts: Sequence[bytes]) -> ChannelContent:
     """The content that has these parts. Raises Refused if they are too many."""
     if len(parts) > MAX_PARTS:
         raise Refused("invalid", f"a message has at most {MAX_PARTS:,} parts, not {len(parts):,}")
-    return Content(b"".join(parts), ",".join(str(len(part)) for part in parts))
+    return ChannelContent(b"".join(parts), ",".join(str(len(part)) for part in parts))
 
 
 def _length(text: str) -> int:

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Final, Protocol
 
 from broker_app.base.refused import Refused
-from broker_app.features.channels.content import Answer, Content, checked
+from broker_app.features.channels.content import CallOutcome, ChannelContent, checked
 from broker_app.features.channels.handlers import MOST_CALLS, Handler
 from broker_app.features.channels.statuses import BUFFER_SMALL, INVALID, KEYEMPTY, REP_UNAVAIL
 from broker_app.reflex.chain import ProcessStep
 from broker_app.reflex.libraries import wire
-from broker_app.reflex.libraries.library_client import Failure
+from broker_app.reflex.libraries.library_client import CallFailure
 from broker_app.reflex.subject import ChannelSubject
 
 #: bytes of the calls that a function has not returned from, beyond which it is given no more
@@ -34,10 +34,10 @@ class Calls(Protocol):
     def remove(self, handler: Handler) -> None:
         """Remove a handler."""
 
-    def end_call(self, id: str, answer: Answer) -> None:
+    def end_call(self, id: str, answer: CallOutcome) -> None:
         """Take the answer to a request."""
 
-    def send(self, site: str, content: Content) -> None:
+    def send(self, site: str, content: ChannelContent) -> None:
         """Send a message to a site. Raises Refused."""
 
 
@@ -60,7 +60,7 @@ class FunctionHandler:
             return False
         return not self._step.client.breaker.is_open
 
-    def call(self, id: str, site: str, content: Content, *, multiple: bool) -> None:
+    def call(self, id: str, site: str, content: ChannelContent, *, multiple: bool) -> None:
         """Call the function."""
         facts = wire.ChannelFacts(site, content.lengths, bool(id), multiple)
         subject = ChannelSubject(content.body, facts)
@@ -71,14 +71,14 @@ class FunctionHandler:
         if failure is not None:
             ended(failure)
 
-    def _ended(self, id: str, size: int, result: wire.Result | Failure) -> None:
+    def _ended(self, id: str, size: int, result: wire.CallResult | CallFailure) -> None:
         self._number -= 1
         self._bytes -= size
         step = self._step
-        if isinstance(result, Failure):
+        if isinstance(result, CallFailure):
             step.statistics.failed(step.declaration, result.reason)
             reason = f"reflex {step.declaration.name} has failed: the outcome is unknown"
-            self._answer(id, Answer(REP_UNAVAIL, reason=reason))
+            self._answer(id, CallOutcome(REP_UNAVAIL, reason=reason))
             return
         if result.error:
             step.statistics.failed(step.declaration, result.error)
@@ -88,22 +88,22 @@ class FunctionHandler:
         for sent in result.messages:
             self._send(sent)
 
-    def _answer(self, id: str, answer: Answer) -> None:
+    def _answer(self, id: str, answer: CallOutcome) -> None:
         if id:
             self._calls.end_call(id, answer)
 
-    def _answer_of(self, result: wire.Result) -> Answer:
+    def _answer_of(self, result: wire.CallResult) -> CallOutcome:
         name = self._step.declaration.name
         if result.answer is not None:
             try:
-                return Answer(content=self._content(result.answer, result.answer_headers.get("parts")))
+                return CallOutcome(content=self._content(result.answer, result.answer_headers.get("parts")))
             except Refused as refused:
                 self._unpublished(f"its answer cannot be sent: {refused.detail}")
-                return Answer(KEYEMPTY, reason=f"the answer of reflex {name} cannot be sent")
+                return CallOutcome(KEYEMPTY, reason=f"the answer of reflex {name} cannot be sent")
         if result.reason == BUFFER_SMALL:
-            return Answer(BUFFER_SMALL, reason="the answer has several parts, and one was asked for")
+            return CallOutcome(BUFFER_SMALL, reason="the answer has several parts, and one was asked for")
         how = "failed" if result.error else "returned"
-        return Answer(KEYEMPTY, reason=f"reflex {name} has {how} without an answer")
+        return CallOutcome(KEYEMPTY, reason=f"reflex {name} has {how} without an answer")
 
     def _send(self, sent: wire.NewMessageFacts) -> None:
         """Send a message back to the site of a message."""
@@ -116,7 +116,7 @@ class FunctionHandler:
         self._step.statistics.unpublished += 1
         self._step.statistics.note(self._step.declaration, reason)
 
-    def _content(self, body: bytes, lengths: str | None) -> Content:
+    def _content(self, body: bytes, lengths: str | None) -> ChannelContent:
         """The content that a function has sent. Raises Refused."""
         if len(body) > self._most_bytes:
             raise Refused(INVALID, f"it has {len(body):,} bytes; a message has at most {self._most_bytes:,}")

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from broker_app.base.refused import Refused
 from broker_app.core.model import Peer
-from broker_app.features.channels.content import Answer, Content
+from broker_app.features.channels.content import CallOutcome, ChannelContent
 from broker_app.features.channels.deadlines import Deadlines
 from broker_app.features.channels.requests import MOST_WAITING, Answered
 from broker_app.features.channels.statuses import INVALID, NOSERVER, REP_UNAVAIL
@@ -35,7 +35,7 @@ class Handler(Protocol):
     def is_ready(self) -> bool:
         """True while it takes another call."""
 
-    def call(self, id: str, site: str, content: Content, *, multiple: bool) -> None:
+    def call(self, id: str, site: str, content: ChannelContent, *, multiple: bool) -> None:
         """Take a call from a site. `id` is empty for a message; `multiple` is whether the answer may have
         several parts."""
 
@@ -122,7 +122,7 @@ class Handlers:
             )
         return call
 
-    def answer(self, id: str, answer: Answer) -> bool:
+    def answer(self, id: str, answer: CallOutcome) -> bool:
         """End a request of a handler; returns False if it waits no longer."""
         number = int(id.partition(".")[2])
         call = self._calls.pop(number, None)

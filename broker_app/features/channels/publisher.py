@@ -10,7 +10,7 @@ from broker_app.core.commands import DeliverTo, Entry, Publish
 from broker_app.core.message import Envelope
 from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
-from broker_app.features.channels.content import Answer, Content
+from broker_app.features.channels.content import CallOutcome, ChannelContent
 from broker_app.features.channels.handlers import REQUESTS
 from mom_client.stomp.encode import encode_headers
 
@@ -32,17 +32,17 @@ class ClientHandler:
     __slots__ = ("_publisher", "_subscription", "peer")
     is_ready = True
 
-    def __init__(self, subscription: Subscription, publisher: Publisher) -> None:
+    def __init__(self, subscription: Subscription, publisher: ChannelPublisher) -> None:
         self.peer = subscription.peer
         self._subscription = subscription
         self._publisher = publisher
 
-    def call(self, id: str, site: str, content: Content, *, multiple: bool) -> None:
+    def call(self, id: str, site: str, content: ChannelContent, *, multiple: bool) -> None:
         """Send a call to the client, which learns from a refused answer that it had too many parts."""
         self._publisher.call(self._subscription, id, site, content)
 
 
-class Publisher(InnerReceiver):
+class ChannelPublisher(InnerReceiver):
     """A peer of the engine that sends these messages, and receives nothing. Those of one turn of the loop are
     one command for each handler, and one for all answers."""
 
@@ -53,7 +53,7 @@ class Publisher(InnerReceiver):
         self._replies: list[Entry] = []
         self._bytes = 0
 
-    def call(self, handler: Subscription, id: str, site: str, content: Content) -> None:
+    def call(self, handler: Subscription, id: str, site: str, content: ChannelContent) -> None:
         """Hand a call of another application, at `site`, to a client. `id` is empty for a message."""
         block = _from(site)
         # Of these the broker has made the ids, and checked the lengths: nothing in them needs an escape.
@@ -64,7 +64,7 @@ class Publisher(InnerReceiver):
         self._calls.setdefault(handler, []).append((envelope, content.body))
         self._gathered(content)
 
-    def reply(self, address: str, correlation_id: str, answer: Answer) -> None:
+    def reply(self, address: str, correlation_id: str, answer: CallOutcome) -> None:
         """Send an answer to the temporary queue of its client."""
         content = answer.content
         lines = [("correlation-id", correlation_id), ("channel-status", answer.status)]
@@ -87,7 +87,7 @@ class Publisher(InnerReceiver):
         if replies:
             self._engine.submit(Publish(self._peer, replies), size)
 
-    def _gathered(self, content: Content) -> None:
+    def _gathered(self, content: ChannelContent) -> None:
         if not self._bytes:
             asyncio.get_running_loop().call_soon(self.hand_over)
         self._bytes += _HEAD_BYTES + len(content.body)

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from broker_app.base.refused import Refused
-from broker_app.features.channels.content import Answer
+from broker_app.features.channels.content import CallOutcome
 from broker_app.features.channels.deadlines import Deadlines
 from broker_app.features.channels.statuses import REP_UNAVAIL, TIMEOUT
 
@@ -19,7 +19,7 @@ MOST_WAITING: Final = 1_000
 DEFAULT_TIMEOUT_MS: Final = 5_000
 MAX_TIMEOUT_MS: Final = 4_294_967
 
-Answered = Callable[[Answer], None]
+Answered = Callable[[CallOutcome], None]
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Request:
 class Requests:
     """The requests that wait, by number. `ended` is called with each, and with its answer."""
 
-    def __init__(self, ended: Callable[[Request, Answer], None]) -> None:
+    def __init__(self, ended: Callable[[Request, CallOutcome], None]) -> None:
         self._waiting: dict[int, Request] = {}
         self._numbers = count(1)
         self._ended = ended
@@ -51,7 +51,7 @@ class Requests:
         self._deadlines.add(number, timeout_ms / 1000)
         return number
 
-    def answer(self, number: int, link: Any, answer: Answer) -> bool:
+    def answer(self, number: int, link: Any, answer: CallOutcome) -> bool:
         """End a request; returns False if it does not wait, or waits for another site."""
         request = self._waiting.get(number)
         if request is None or request.link is not link:
@@ -61,7 +61,7 @@ class Requests:
         self._ended(request, answer)
         return True
 
-    def end_all_of(self, link: Any, answer: Answer) -> None:
+    def end_all_of(self, link: Any, answer: CallOutcome) -> None:
         """End the requests that wait for an answer over a link."""
         for number in [number for number, one in self._waiting.items() if one.link is link]:
             self.answer(number, link, answer)
@@ -78,4 +78,4 @@ class Requests:
     def _timed_out(self, number: int) -> None:
         request = self._waiting.pop(number)
         reason = f"no answer from {request.site} within {request.timeout_ms:,} ms: the outcome is unknown"
-        self._ended(request, Answer(TIMEOUT, reason=reason))
+        self._ended(request, CallOutcome(TIMEOUT, reason=reason))

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from broker_app.base.refused import Refused
 from broker_app.features.channels.statuses import INVALID, REP_UNAVAIL
 from broker_app.features.cluster.links.link import Link
-from broker_app.features.cluster.links.members import Member, Members
+from broker_app.features.cluster.links.members import ClusterMember, Members
 
 #: the site that is the master at the moment
 MASTER: Final = "$master"
@@ -60,7 +60,7 @@ class Sites:
             raise Refused(REP_UNAVAIL, f"site {site} is not linked: {member.reason.detail}")
         return member.link
 
-    def brokers(self) -> Iterator[Member]:
+    def brokers(self) -> Iterator[ClusterMember]:
         """The other brokers that have been reached."""
         others = self.others.members.all() if self.others is not None else ()
         return (member for member in others if member.name)

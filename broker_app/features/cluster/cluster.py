@@ -24,7 +24,7 @@ from broker_app.features.cluster.configuration.settings import difference, misma
 from broker_app.features.cluster.discovery.multicast import Multicast
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.link import Link, stopped
-from broker_app.features.cluster.links.members import Member, Members
+from broker_app.features.cluster.links.members import ClusterMember, Members
 from broker_app.features.cluster.links.traffic import Traffic
 from broker_app.features.cluster.pages import RemotePages
 from broker_app.features.cluster.record.replicated_record import ReplicatedRecord
@@ -473,7 +473,7 @@ class Cluster:
         ]
         return own + [one for link in self.members.links() for one in link.consumers.interest()]
 
-    def _link_report(self, member: Member) -> LinkReport:
+    def _link_report(self, member: ClusterMember) -> LinkReport:
         link, identity = member.link, member.identity
         sent, received, returned = _totals(member)
         sent_rate, received_rate = self._traffic.rates(member.address or member.name)
@@ -500,7 +500,7 @@ class Cluster:
         )
 
 
-def _totals(member: Member) -> tuple[int, int, int]:
+def _totals(member: ClusterMember) -> tuple[int, int, int]:
     """Messages sent, received and returned since the start."""
     link = member.link
     if link is None:
@@ -512,7 +512,7 @@ def _totals(member: Member) -> tuple[int, int, int]:
     )
 
 
-def _state(member: Member) -> LinkState:
+def _state(member: ClusterMember) -> LinkState:
     if member.link is not None:
         return "up"
     if member.is_stopped:

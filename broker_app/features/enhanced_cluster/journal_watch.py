@@ -32,10 +32,10 @@ from broker_app.features.enhanced_cluster.leases import Leases, is_over
 from broker_app.features.enhanced_cluster.members import members_of
 from broker_app.features.enhanced_cluster.read_ahead import ReadAhead
 from broker_app.features.enhanced_cluster.registry import (
-    Content,
     JournalNote,
     JournalState,
     Registry,
+    RegistryContent,
     Seen,
     registry_name,
 )
@@ -119,7 +119,7 @@ class JournalWatch:
         self.messages: Mapping[str, int] = {}
         #: of new clients, while this broker takes over
         self.refusal = ClientRefusal()
-        self._content = Content([], [])
+        self._content = RegistryContent([], [])
         self._orders: deque[Order] = deque()
         self._leases = Leases(self._make_store)
         self._closing = Event()

@@ -59,7 +59,7 @@ class SeenTakeover(NamedTuple):
     age_s: float
 
 
-class Content(NamedTuple):
+class RegistryContent(NamedTuple):
     """All journals, and the takeovers that are kept, the newest first."""
 
     journals: list[Seen]
@@ -76,7 +76,7 @@ class Registry:
         """Write the note about a journal by its holder, or replace it."""
         self._store.put_note(_journal_key(note), msgspec.json.encode(note))
 
-    def read(self) -> Content:
+    def read(self) -> RegistryContent:
         """All that is noted. A note of a former holder of a journal is deleted, and one of another version of
         MOM left out."""
         journals: dict[str, Seen] = {}
@@ -90,7 +90,7 @@ class Registry:
             except msgspec.MsgspecError:
                 continue
         takeovers.sort(key=lambda seen: seen.takeover.began, reverse=True)
-        return Content(list(journals.values()), takeovers)
+        return RegistryContent(list(journals.values()), takeovers)
 
     def _keep_newest(self, journals: dict[str, Seen], seen: Seen) -> None:
         """Keep one of two notes about a journal, and delete that of the former holder."""

@@ -19,7 +19,7 @@ _NEEDED: Final = frozenset(("content-type", "content-length", "destination"))
 ANY: Final = "*"
 
 
-class Member(NamedTuple):
+class MaskMember(NamedTuple):
     """A member of the spec of a mask: check, schema of the API, command line, and list and form of the
     console follow from it. `label` and `about` are translated by the console, `fault` returns the error
     of an item of a list, empty if it is valid."""
@@ -30,7 +30,7 @@ class Member(NamedTuple):
 
 
 def _member(label: str, about: str, fault: Callable[[str], str] | None = None, default: Any = ()) -> Any:
-    return field(default=default, metadata={"member": Member(label, about, fault)})
+    return field(default=default, metadata={"member": MaskMember(label, about, fault)})
 
 
 def _header_fault(name: str) -> str:
@@ -72,7 +72,7 @@ class Mask:
 
 
 #: the members of the spec by name, each with its default
-MEMBERS: Final[Mapping[str, tuple[Member, Any]]] = MappingProxyType(
+MEMBERS: Final[Mapping[str, tuple[MaskMember, Any]]] = MappingProxyType(
     {
         one.name: (
             one.metadata["member"],

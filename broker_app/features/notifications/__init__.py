@@ -6,7 +6,16 @@
 
 from broker_app.features.notifications.mailer import Mailer
 from broker_app.features.notifications.retry_queue import Notification, RetryQueue
-from broker_app.features.notifications.target import MAIL, QUEUE, WEBHOOK, Target
+from broker_app.features.notifications.target import MAIL, QUEUE, WEBHOOK, NotificationTarget
 from broker_app.features.notifications.target_tests import TargetTests
 
-__all__ = ["MAIL", "QUEUE", "WEBHOOK", "Mailer", "Notification", "RetryQueue", "Target", "TargetTests"]
+__all__ = [
+    "MAIL",
+    "QUEUE",
+    "WEBHOOK",
+    "Mailer",
+    "Notification",
+    "NotificationTarget",
+    "RetryQueue",
+    "TargetTests",
+]

@@ -13,7 +13,7 @@ from broker_app.core.message import Envelope
 from broker_app.features.notifications import webhook
 from broker_app.features.notifications.mailer import Mailer
 from broker_app.features.notifications.retry_queue import Notification
-from broker_app.features.notifications.target import QUEUE, WEBHOOK, Target
+from broker_app.features.notifications.target import QUEUE, WEBHOOK, NotificationTarget
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.alert_state import AlertEvent
 from broker_app.telemetry.alerts.rule import AlertRule
@@ -25,18 +25,18 @@ NOTIFIED: Final = (ALERT_FIRED, ALERT_ENDED)
 TEST: Final = "test"
 
 
-class Publisher(Protocol):
+class MessagePublisher(Protocol):
     """Publishes messages of the broker itself."""
 
     async def publish_confirmed(self, envelope: Envelope, body: bytes) -> None: ...
 
 
-def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) -> Iterator[Target]:
+def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) -> Iterator[NotificationTarget]:
     """The targets of an alert: those of its rule, or `for_all`. A silenced alert has none."""
     rule = next((rule for rule in rules if rule.name == alert.rule), None)
     if alert.until is None:
         for text in (rule.notify if rule is not None else ()) or for_all:
-            yield Target.of(text)
+            yield NotificationTarget.of(text)
 
 
 def notification_of(event: AlertEvent, broker: str, console: str | None) -> Notification:
@@ -64,7 +64,12 @@ def sample(broker: str, console: str | None) -> Notification:
     )
 
 
-async def deliver(target: Target, notification: Notification, publisher: Publisher, mailer: Mailer) -> None:
+async def deliver(
+    target: NotificationTarget,
+    notification: Notification,
+    publisher: MessagePublisher,
+    mailer: Mailer,
+) -> None:
     """Raises OSError or ValueError if it was not accepted."""
     if target.kind == QUEUE:
         block = f"content-type:application/json\nmom-notification:{notification.id}\n".encode()

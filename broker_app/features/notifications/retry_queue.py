@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from broker_app.base.internal_errors import internal_errors
-from broker_app.features.notifications.target import Target
+from broker_app.features.notifications.target import NotificationTarget
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,8 @@ class RetryQueue:
 
     def __init__(
         self,
-        deliver: Callable[[Target, Notification], Awaitable[None]],
-        gave_up: Callable[[Target, Notification, str], None],
+        deliver: Callable[[NotificationTarget, Notification], Awaitable[None]],
+        gave_up: Callable[[NotificationTarget, Notification, str], None],
         delays_s: Sequence[float] = DELAYS_S,
     ) -> None:
         self._deliver = deliver
@@ -44,7 +44,7 @@ class RetryQueue:
         self._room = asyncio.Semaphore(AT_A_TIME)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def put(self, target: Target, notification: Notification) -> None:
+    def put(self, target: NotificationTarget, notification: Notification) -> None:
         """Deliver a notification in the background."""
         if len(self._tasks) >= MOST:
             self._gave_up(target, notification, f"{MOST} notifications are pending already")
@@ -60,7 +60,7 @@ class RetryQueue:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _try(self, target: Target, notification: Notification) -> None:
+    async def _try(self, target: NotificationTarget, notification: Notification) -> None:
         fault = ""
         for wait_s in (0.0, *self._delays_s):
             if wait_s:

@@ -16,14 +16,14 @@ MOST_TARGETS: Final = 10
 _MAIL = re.compile(r"[^\s@<>,;:\"()\[\]\\]{1,64}@[\w.-]{1,255}", re.ASCII)
 
 
-class Target(NamedTuple):
+class NotificationTarget(NamedTuple):
     """`where` is a queue's address, a URL or a mail address."""
 
     kind: str
     where: str
 
     @classmethod
-    def of(cls, text: str) -> Target:
+    def of(cls, text: str) -> NotificationTarget:
         """Raises ValueError with the forms that a target can have."""
         scheme, colon, rest = text.partition(":")
         if len(text) > LONGEST or not text.isprintable() or not colon:

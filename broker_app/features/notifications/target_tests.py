@@ -11,7 +11,7 @@ from broker_app.base.reply_types import Seconds, about
 from broker_app.base.shares import Shares
 from broker_app.features.notifications.delivery import sample
 from broker_app.features.notifications.retry_queue import Notification
-from broker_app.features.notifications.target import Target
+from broker_app.features.notifications.target import NotificationTarget
 
 #: tests at the same time, and targets of one at the same time
 MAX_TESTS: Final = 2
@@ -35,7 +35,7 @@ class TargetTests:
 
     def __init__(
         self,
-        deliver: Callable[[Target, Notification], Awaitable[None]],
+        deliver: Callable[[NotificationTarget, Notification], Awaitable[None]],
         broker: str,
         console: str | None,
     ) -> None:
@@ -47,12 +47,12 @@ class TargetTests:
     async def run(self, targets: Sequence[str], user: str) -> list[TargetTest]:
         """Send a test to each target, without another attempt. Raises ValueError if one is invalid, and
         Refused when too many are tested."""
-        known = [(text, Target.of(text)) for text in targets]
+        known = [(text, NotificationTarget.of(text)) for text in targets]
         with self._running.taken(user, admin=True):
             room = asyncio.Semaphore(AT_A_TIME)
             return await asyncio.gather(*(self._one(text, target, room) for text, target in known))
 
-    async def _one(self, text: str, target: Target, room: asyncio.Semaphore) -> TargetTest:
+    async def _one(self, text: str, target: NotificationTarget, room: asyncio.Semaphore) -> TargetTest:
         async with room:
             begun, detail = time.monotonic(), ""
             try:

@@ -12,7 +12,7 @@ from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalError, NoSpace
 from broker_app.journal.files import Files
 from broker_app.journal.log.reader import Reader
-from broker_app.journal.log.relocation import Relocation, Source, take_over
+from broker_app.journal.log.relocation import Relocation, RelocationSource, take_over
 from broker_app.journal.log.retention import NOTHING_KEPT, Retention
 from broker_app.journal.log.segment import MOSTLY_DEAD, Segment, SegmentIndex
 from broker_app.journal.log.segment_pool import SegmentPool
@@ -103,7 +103,7 @@ class Compactor:
         self.copying = True
         for segment in sources:
             segment.busy = True
-        taken = [Source(segment, bytes(segment.live)) for segment in sources]
+        taken = [RelocationSource(segment, bytes(segment.live)) for segment in sources]
         relocation = Relocation(self._files, taken, self._supply.draw_sequence(), self._pause)
         self._worker.submit(relocation.run, partial(self._copied, taken))
 
@@ -112,7 +112,9 @@ class Compactor:
         if self._threaded and self._closing.wait(worked * _COPY_PAUSE):
             raise JournalError("the copy was cancelled because the journal is being closed")
 
-    def _copied(self, taken: Sequence[Source], carry: Segment | None, error: Exception | None) -> None:
+    def _copied(
+        self, taken: Sequence[RelocationSource], carry: Segment | None, error: Exception | None
+    ) -> None:
         self.copying = False
         sources = [source.segment for source in taken]
         for segment in sources:

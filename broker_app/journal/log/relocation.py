@@ -22,7 +22,7 @@ Pause = Callable[[float], None]  # called with the seconds of the last piece; ra
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RelocationSource:
     """A segment to copy from, with what was live when the copying was decided."""
 
     segment: Segment
@@ -32,7 +32,9 @@ class Source:
 class Relocation:
     """Copies survivors into one carry file; runs in a thread and touches nothing that the loop changes."""
 
-    def __init__(self, files: Files, sources: Sequence[Source], sequence: int, pause: Pause) -> None:
+    def __init__(
+        self, files: Files, sources: Sequence[RelocationSource], sequence: int, pause: Pause
+    ) -> None:
         self._files = files
         self._sources = sources
         self._pause = pause
@@ -73,7 +75,7 @@ class Relocation:
         out.sync()
         return carry
 
-    def _copy_source(self, source: Source, file: File, carry: Segment, out: File) -> None:
+    def _copy_source(self, source: RelocationSource, file: File, carry: Segment, out: File) -> None:
         since, piece = time.monotonic(), 0
         for number in range(len(source.segment.batch_positions)):
             start, end = source.segment.slots_of_batch(number)
@@ -86,7 +88,9 @@ class Relocation:
                 self._pause(time.monotonic() - since)
                 since, piece = time.monotonic(), 0
 
-    def _copy_batch(self, source: Source, number: int, file: File, carry: Segment, out: File) -> int:
+    def _copy_batch(
+        self, source: RelocationSource, number: int, file: File, carry: Segment, out: File
+    ) -> int:
         """Copy what is live of a frame; returns its length."""
         stored = source.segment.frame(number)
         alone = read_alone(stored, file) if stored.length > APART_BYTES else None
@@ -121,7 +125,7 @@ def _of_one(alone: Alone) -> tuple[list[int], list[bytes]]:
 
 
 def _live_of(
-    source: Source, number: int, frame: codec.Frame, content: bytes
+    source: RelocationSource, number: int, frame: codec.Frame, content: bytes
 ) -> tuple[list[int], list[bytes]]:
     """The positions of the live records of a frame, and the records as they stand in a CARRIED one."""
     positions, parts = [], list[bytes]()
@@ -144,7 +148,7 @@ def _records(
     return [(first + i, frame.first_position + i, starts[i], starts[i + 1]) for i in range(frame.count)]
 
 
-def take_over(carry: Segment, sources: Sequence[Source]) -> None:
+def take_over(carry: Segment, sources: Sequence[RelocationSource]) -> None:
     """Set what is live in `carry` by what is live in its sources now."""
     # What was live when the copying was decided is what was copied, in the same order.
     carry.live = bytearray().join(bytes(compress(source.segment.live, source.live)) for source in sources)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged
-from broker_app.journal.log.relocation import Source
+from broker_app.journal.log.relocation import RelocationSource
 from broker_app.journal.log.segment import Segment
 from broker_app.journal.store import Carried, Store
 
@@ -15,7 +15,7 @@ _FRAMES = 64
 
 
 def collect(
-    store: Store, sources: Sequence[Source], sequence: int, is_closing: Callable[[], bool]
+    store: Store, sources: Sequence[RelocationSource], sequence: int, is_closing: Callable[[], bool]
 ) -> tuple[Segment, list[Carried]] | None:
     """The carry segment `sequence` that replaces `sources`, and its frames.
 
@@ -43,12 +43,12 @@ def collect(
     return carry, carried
 
 
-def first_live_key(source: Source) -> tuple[int, int]:
+def first_live_key(source: RelocationSource) -> tuple[int, int]:
     """The key of the first frame of a segment in which something is wanted."""
     return source.segment.sequence, source.segment.batch_positions[_live_frames(source)[0]]
 
 
-def _live_frames(source: Source) -> list[int]:
+def _live_frames(source: RelocationSource) -> list[int]:
     """The numbers of the frames in which something is wanted."""
     segment = source.segment
     return [
@@ -58,7 +58,9 @@ def _live_frames(source: Source) -> list[int]:
     ]
 
 
-def _survivors(store: Store, source: Source, numbers: Sequence[int], sequence: int) -> list[Carried]:
+def _survivors(
+    store: Store, source: RelocationSource, numbers: Sequence[int], sequence: int
+) -> list[Carried]:
     segment = source.segment
     keys = [(segment.sequence, segment.batch_positions[number]) for number in numbers]
     frames = store.load(keys)
@@ -75,7 +77,9 @@ def _survivors(store: Store, source: Source, numbers: Sequence[int], sequence: i
     return found
 
 
-def _carried(source: Source, number: int, sequence: int, frame: codec.Frame, content: bytes) -> Carried:
+def _carried(
+    source: RelocationSource, number: int, sequence: int, frame: codec.Frame, content: bytes
+) -> Carried:
     start, end = source.segment.slots_of_batch(number)
     wanted = source.live[start:end]
     positions: list[int] = []

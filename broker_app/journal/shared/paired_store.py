@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from broker_app.journal.shared.private_journal import PrivateJournal, PrivateStatus
-from broker_app.journal.store import Carried, Grant, Holder, LogBatch, Row, Store
+from broker_app.journal.store import Carried, Grant, Holder, LogBatch, Store, StoredRow
 
 
 class PairedStore:
@@ -45,7 +45,7 @@ class PairedStore:
             self._copy.close()
         self._shared.release()
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoredRow]:
         """See `store.Store.rows`. The private journal is opened when they are read, and copied after that."""
         return self._shared.rows() if self._copy is None else self._copy.begin(self._shared.rows())
 

@@ -21,8 +21,8 @@ from broker_app.journal.store import (
     Grant,
     Holder,
     LogBatch,
-    Row,
     Store,
+    StoredRow,
 )
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class SegmentRows:
         #: the positions of the records in each frame of a carry segment
         self.positions: list[Sequence[int]] = []
 
-    def add(self, row: Row) -> None:
+    def add(self, row: StoredRow) -> None:
         """Add the next frame."""
         self.first_positions.append(row.first_position)
         self.records.append(row.records)
@@ -110,7 +110,7 @@ class PrivateJournal:
         pending = sum(len(rows.sizes) for rows in list(self._pending.values()))
         return PrivateStatus(self._private.description, self._state, pending, self._error)
 
-    def begin(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def begin(self, rows: Iterable[StoredRow]) -> Iterator[StoredRow]:
         """Pass on the rows of the shared store; then copy, in a thread, what the private journal lacks."""
         present = self._open()
         if self._state == FAILED:
@@ -180,7 +180,7 @@ class PrivateJournal:
                 pending = self._pending.setdefault(segment, SegmentRows(is_carry=False))
                 for first_position, count, frame in batches:
                     if not pending.first_positions or pending.first_positions[-1] < first_position:
-                        pending.add(Row(segment, first_position, count, len(frame), None))
+                        pending.add(StoredRow(segment, first_position, count, len(frame), None))
 
     def carry(self, segment: int, carried: Sequence[Carried], sources: Sequence[int]) -> None:
         """The shared store has a carry segment instead of its sources."""
@@ -190,7 +190,7 @@ class PrivateJournal:
             elif self._state == COPYING:
                 pending = self._pending[segment] = SegmentRows(is_carry=True)
                 for first_position, positions, frame in carried:
-                    pending.add(Row(segment, first_position, len(positions), len(frame), positions))
+                    pending.add(StoredRow(segment, first_position, len(positions), len(frame), positions))
                 self._forget(sources)
 
     def delete(self, segments: Sequence[int]) -> None:

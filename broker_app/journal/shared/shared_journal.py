@@ -38,7 +38,7 @@ from broker_app.journal.shared.paired_store import PairedStore
 from broker_app.journal.shared.private_journal import PrivateStatus
 from broker_app.journal.shared.shared_space import SharedSpace
 from broker_app.journal.shared.upkeep import Upkeep
-from broker_app.journal.store import Fenced, Holder, Row, Store, StoreFull, Unreachable
+from broker_app.journal.store import Fenced, Holder, Store, StoredRow, StoreFull, Unreachable
 from broker_app.journal.worker import CallSoon, Worker
 
 log = logging.getLogger(__name__)
@@ -447,7 +447,7 @@ def _ignore(error: JournalFailed) -> None:
     """The next commit fails with it."""
 
 
-def segments_of(rows: Iterator[Row]) -> Iterator[Segment]:
+def segments_of(rows: Iterator[StoredRow]) -> Iterator[Segment]:
     """The segments that rows describe; none of their records is counted as wanted."""
     segment: Segment | None = None
     for row in rows:

@@ -9,7 +9,7 @@ from threading import Event
 
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.log.compaction import choose_sources, settled
-from broker_app.journal.log.relocation import Source, take_over
+from broker_app.journal.log.relocation import RelocationSource, take_over
 from broker_app.journal.log.retention import Retention
 from broker_app.journal.log.segment import Segment, SegmentIndex
 from broker_app.journal.log.survivors import collect, first_live_key
@@ -100,7 +100,7 @@ class Upkeep:
         if sources:
             self._begin(sources)
             self._next_copy_at = self._clock() + self._copy_interval_s
-            taken = [Source(segment, bytes(segment.live)) for segment in sources]
+            taken = [RelocationSource(segment, bytes(segment.live)) for segment in sources]
             self._worker.submit(
                 partial(self._copy, taken, self._draw_sequence()), partial(self._copied, taken)
             )
@@ -135,7 +135,7 @@ class Upkeep:
         self.counters["segments_deleted"] += len(dead)
         self.run()
 
-    def _copy(self, taken: Sequence[Source], sequence: int) -> Segment | None:
+    def _copy(self, taken: Sequence[RelocationSource], sequence: int) -> Segment | None:
         """In the worker's thread: replace segments in the store; None if that is not worth it."""
         collected = collect(self._store, taken, sequence, self._closing.is_set)
         if collected is None:
@@ -148,7 +148,7 @@ class Upkeep:
                 raise
         return carry
 
-    def _are_replaced(self, sources: Sequence[Source]) -> bool:
+    def _are_replaced(self, sources: Sequence[RelocationSource]) -> bool:
         """In the worker's thread: ask the store whether segments were replaced although an error came. It is
         asked until it answers: what the index has must not differ from what the store has."""
         keys = [first_live_key(source) for source in sources]
@@ -159,7 +159,9 @@ class Upkeep:
                 if self._closing.wait(ASK_AGAIN_S):
                     raise
 
-    def _copied(self, taken: Sequence[Source], carry: Segment | None, error: Exception | None) -> None:
+    def _copied(
+        self, taken: Sequence[RelocationSource], carry: Segment | None, error: Exception | None
+    ) -> None:
         if self._closing.is_set():
             return
         sources = [source.segment for source in taken]

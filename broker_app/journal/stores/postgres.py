@@ -29,7 +29,7 @@ from broker_app.journal.store import (
     LogExtent,
     Lost,
     Note,
-    Row,
+    StoredRow,
     StoreFull,
     Unreachable,
 )
@@ -256,14 +256,14 @@ class PostgresStore:
 
     # ------------------------------------------------------------------------------- log
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoredRow]:
         """See `store.Store.rows`."""
         query: LiteralString = (
             "SELECT segment, first_position, count, octet_length(frame), positions FROM batch "
             "ORDER BY segment, first_position"
         )
         for row in self._scan(query, ()):
-            yield Row(*row)
+            yield StoredRow(*row)
 
     def frames(self, position: int) -> Iterator[bytes]:
         """See `store.Store.frames`."""

@@ -34,7 +34,7 @@ from broker_app.journal.store import (
     LogExtent,
     Lost,
     Note,
-    Row,
+    StoredRow,
     StoreFull,
     Unreachable,
 )
@@ -204,7 +204,7 @@ class RedisStore:
 
     # ------------------------------------------------------------------------------- log
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoredRow]:
         """See `store.Store.rows`."""
         with self._answering():
             logs = {int(member) for member in self._client.zrange(self._key("segments"), 0, -1)}
@@ -451,15 +451,15 @@ def _log_keys(segment: int) -> list[str]:
     return ["segments", f"segment:{segment}", f"rows:{segment}"]
 
 
-def _row(segment: int, row: bytes) -> Row:
+def _row(segment: int, row: bytes) -> StoredRow:
     first_position, count, size = map(int, row.split())
-    return Row(segment, first_position, count, size, None)
+    return StoredRow(segment, first_position, count, size, None)
 
 
-def _carried_row(segment: int, row: bytes) -> Row:
+def _carried_row(segment: int, row: bytes) -> StoredRow:
     first_position, size, positions = row.split()
     found = [int(position) for position in positions.split(b",")]
-    return Row(segment, int(first_position), len(found), int(size), found)
+    return StoredRow(segment, int(first_position), len(found), int(size), found)
 
 
 def _packed(carried: Carried) -> str:

@@ -14,20 +14,20 @@ from broker_app.journal.log import cursors, meta, recovery
 from broker_app.journal.log.frame_loader import load_frame
 from broker_app.journal.log.segment import Segment
 from broker_app.journal.shared.shared_journal import missing_batch
-from broker_app.journal.store import Grant, Row, Store
+from broker_app.journal.store import Grant, Store, StoredRow
 
 
-class Content(Protocol):
+class JournalContent(Protocol):
     """Raises the errors of the backend, and JournalDamaged for a frame that is not whole."""
 
     description: str
     identity: Grant
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoredRow]:
         """All frames by segment, each in the order of positions, without their content."""
         ...
 
-    def frames(self, rows: Sequence[Row]) -> Iterator[bytes]:
+    def frames(self, rows: Sequence[StoredRow]) -> Iterator[bytes]:
         """The frames of these rows, which are of one segment."""
         ...
 
@@ -61,13 +61,13 @@ class FilesContent:
         self._segments = {segment.sequence: segment for segment in found.segments}
         self._snapshot = None if found.snapshot is None else (found.snapshot_position, found.snapshot)
 
-    def rows(self) -> Iterator[Row]:
-        """See `Content.rows`."""
+    def rows(self) -> Iterator[StoredRow]:
+        """See `JournalContent.rows`."""
         for sequence in sorted(self._segments):
             yield from _rows_of(self._segments[sequence])
 
-    def frames(self, rows: Sequence[Row]) -> Iterator[bytes]:
-        """See `Content.frames`."""
+    def frames(self, rows: Sequence[StoredRow]) -> Iterator[bytes]:
+        """See `JournalContent.frames`."""
         segment = self._segments[rows[0].segment]
         with closing(self._files.open(segment.name)) as file:
             for row in rows:
@@ -75,27 +75,29 @@ class FilesContent:
                 yield content
 
     def log(self, position: int) -> Iterator[bytes]:
-        """See `Content.log`."""
+        """See `JournalContent.log`."""
         for _, segment in sorted(self._segments.items()):
             if segment.kind == codec.LOG and segment.next_position > position:
                 rows = [row for row in _rows_of(segment) if row.first_position >= position]
                 yield from self.frames(rows)
 
     def snapshot(self) -> tuple[int, bytes] | None:
-        """See `Content.snapshot`."""
+        """See `JournalContent.snapshot`."""
         return self._snapshot
 
     def notes(self) -> dict[str, bytes]:
-        """See `Content.notes`: the cursors; brokers that share no journal leave no others."""
+        """See `JournalContent.notes`: the cursors; brokers that share no journal leave no others."""
         content = cursors.FileDocument(self._files).read()
         return {} if content is None else {cursors.NOTE: content}
 
 
-def _rows_of(segment: Segment) -> Iterator[Row]:
+def _rows_of(segment: Segment) -> Iterator[StoredRow]:
     for number, first_position in enumerate(segment.batch_positions):
         start, end = segment.slots_of_batch(number)
         positions = None if segment.positions is None else segment.positions[start:end]
-        yield Row(segment.sequence, first_position, end - start, segment.frame_length(number), positions)
+        yield StoredRow(
+            segment.sequence, first_position, end - start, segment.frame_length(number), positions
+        )
 
 
 class StoreContent:
@@ -107,12 +109,12 @@ class StoreContent:
         self._store = store
         self._check = check
 
-    def rows(self) -> Iterator[Row]:
-        """See `Content.rows`."""
+    def rows(self) -> Iterator[StoredRow]:
+        """See `JournalContent.rows`."""
         return self._store.rows()
 
-    def frames(self, rows: Sequence[Row]) -> Iterator[bytes]:
-        """See `Content.frames`."""
+    def frames(self, rows: Sequence[StoredRow]) -> Iterator[bytes]:
+        """See `JournalContent.frames`."""
         self._check()
         keys = [(row.segment, row.first_position) for row in rows]
         found = self._store.load(keys)
@@ -123,17 +125,17 @@ class StoreContent:
             yield content
 
     def log(self, position: int) -> Iterator[bytes]:
-        """See `Content.log`."""
+        """See `JournalContent.log`."""
         for content in self._store.frames(position):
             self._check()
             yield content
 
     def snapshot(self) -> tuple[int, bytes] | None:
-        """See `Content.snapshot`."""
+        """See `JournalContent.snapshot`."""
         return self._store.snapshot()
 
     def notes(self) -> dict[str, bytes]:
-        """See `Content.notes`."""
+        """See `JournalContent.notes`."""
         return {key: note.content for key, note in self._store.notes("").items() if key != NOTE}
 
 

@@ -13,15 +13,15 @@ from broker_app.journal.copy_mark import CopyMark
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.log.segment import SegmentIndex
 from broker_app.journal.shared.shared_journal import segments_of
-from broker_app.journal.store import Row
-from broker_app.journal.tools.content import Content
-from broker_app.journal.tools.copy_target import RUN_BYTES, StoredFrame, Target
+from broker_app.journal.store import StoredRow
+from broker_app.journal.tools.content import JournalContent
+from broker_app.journal.tools.copy_target import RUN_BYTES, CopyTarget, StoredFrame
 
 #: rows that are read at a time
 _RUN_ROWS = 256
 
 #: the positions of the records that are still needed, in chunks
-Live = Callable[[Content], Iterable[Sequence[int]]]
+Live = Callable[[JournalContent], Iterable[Sequence[int]]]
 #: called with the records that are copied, and those that there are
 Progress = Callable[[int, int], None]
 
@@ -60,7 +60,7 @@ class _Counter:
             self._progress(self._done, self._total)
 
 
-def copy(source: Content, target: Target, live: Live, progress: Progress) -> Copied:
+def copy(source: JournalContent, target: CopyTarget, live: Live, progress: Progress) -> Copied:
     """Copy a journal and check the copy. `live` reads a journal as a broker does that starts.
 
     Raises JournalDamaged for a source that no broker could start with, JournalExists, JournalFailed and
@@ -82,7 +82,7 @@ def copy(source: Content, target: Target, live: Live, progress: Progress) -> Cop
     return Copied(*totals, live_records, len(notes) - left_out, left_out)
 
 
-def _totals(rows: Iterator[Row]) -> _Totals:
+def _totals(rows: Iterator[StoredRow]) -> _Totals:
     segments, batches, records, size, last = 0, 0, 0, 0, -1
     for row in rows:
         segments += row.segment != last
@@ -93,15 +93,15 @@ def _totals(rows: Iterator[Row]) -> _Totals:
     return _Totals(segments, batches, records, size)
 
 
-def _frames(source: Content, rows: Iterator[Row]) -> Iterator[StoredFrame]:
+def _frames(source: JournalContent, rows: Iterator[StoredRow]) -> Iterator[StoredFrame]:
     """The frames of a segment, of which no more than a run is in memory."""
     for run in _runs(rows):
         for row, content in zip(run, source.frames(run), strict=True):
             yield StoredFrame(row, content)
 
 
-def _runs(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    run: list[Row] = []
+def _runs(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
+    run: list[StoredRow] = []
     size = 0
     for row in rows:
         run.append(row)
@@ -113,7 +113,7 @@ def _runs(rows: Iterator[Row]) -> Iterator[list[Row]]:
         yield run
 
 
-def _check(source: Content, copied: Content, live: Live, live_records: int) -> None:
+def _check(source: JournalContent, copied: JournalContent, live: Live, live_records: int) -> None:
     """Raise JournalFailed unless the copy has what the original has."""
     for one, other in zip_longest(source.rows(), copied.rows()):
         if one is None or other is None or not _is_same(one, other):
@@ -136,12 +136,12 @@ def _check(source: Content, copied: Content, live: Live, live_records: int) -> N
         raise _different(copied, f"has {found} live records instead of {live_records}")
 
 
-def _is_same(one: Row, other: Row) -> bool:
+def _is_same(one: StoredRow, other: StoredRow) -> bool:
     places = [None if row.positions is None else list(row.positions) for row in (one, other)]
     return one[:4] == other[:4] and places[0] == places[1]
 
 
-def _different(copied: Content, difference: str) -> JournalFailed:
+def _different(copied: JournalContent, difference: str) -> JournalFailed:
     return JournalFailed(
         f"{copied.description}: the copy {difference}; it stays marked as incomplete, and the original is "
         "unchanged. Repeat the copy"

@@ -13,8 +13,8 @@ from broker_app.journal.files import File, Files
 from broker_app.journal.log import meta, snapshots
 from broker_app.journal.log.cursors import NOTE, FileDocument
 from broker_app.journal.log.segment import draw_segment_id, segment_name
-from broker_app.journal.store import Carried, Grant, LogBatch, Row, Store
-from broker_app.journal.tools.content import Content, FilesContent, StoreContent
+from broker_app.journal.store import Carried, Grant, LogBatch, Store, StoredRow
+from broker_app.journal.tools.content import FilesContent, JournalContent, StoreContent
 from broker_app.journal.tools.holding import StoreHold
 
 #: bytes of frames that are stored at a time
@@ -28,11 +28,11 @@ class JournalExists(JournalError):
 class StoredFrame(NamedTuple):
     """A frame with its place."""
 
-    row: Row
+    row: StoredRow
     content: bytes
 
 
-class Target(Protocol):
+class CopyTarget(Protocol):
     """Call order: `check`, `begin`, `write` for each segment, `finish`, and `complete` when the copy that
     `content` returns has been checked."""
 
@@ -54,7 +54,7 @@ class Target(Protocol):
         """Store the rest. Returns the number of notes that this backend cannot keep."""
         ...
 
-    def content(self) -> Content:
+    def content(self) -> JournalContent:
         """The copy, as it can be read back."""
         ...
 
@@ -81,7 +81,7 @@ class FilesTarget:
         self._identity = Grant(0, 0, 0)
 
     def check(self, mark: CopyMark) -> None:
-        """See `Target.check`."""
+        """See `CopyTarget.check`."""
         left = copy_mark.mark_in_files(self._files)
         if left is not None:
             _check_mark(left, mark, self.description)
@@ -95,7 +95,7 @@ class FilesTarget:
         return [name for name in self._files.names() if name not in (meta.LOCK, copy_mark.FILE)]
 
     def begin(self, mark: CopyMark, identity: Grant) -> None:
-        """See `Target.begin`."""
+        """See `CopyTarget.begin`."""
         self._files.replace(copy_mark.FILE, mark.encode())
         for name in self._names():
             self._files.remove(name)
@@ -103,7 +103,7 @@ class FilesTarget:
         self._identity = identity
 
     def write(self, segment: int, frames: Iterator[StoredFrame]) -> None:
-        """See `Target.write`."""
+        """See `CopyTarget.write`."""
         first = next(frames)
         kind = codec.LOG if first.row.positions is None else codec.CARRY
         name = segment_name(kind, segment)
@@ -124,7 +124,7 @@ class FilesTarget:
         file.write((codec.encode_segment_header(header),), 0)
 
     def finish(self, snapshot: tuple[int, bytes] | None, notes: Mapping[str, bytes]) -> int:
-        """See `Target.finish`. Files have no place for other notes than the cursors."""
+        """See `CopyTarget.finish`. Files have no place for other notes than the cursors."""
         if snapshot is not None:
             for _ in range(snapshots.KEPT):  # as a broker leaves it: the loss of the newest costs nothing
                 snapshots.write_snapshot(self._files, snapshot[0], [snapshot[1]])
@@ -134,12 +134,12 @@ class FilesTarget:
             FileDocument(self._files).write(notes[NOTE])
         return len(notes) - (NOTE in notes)
 
-    def content(self) -> Content:
-        """See `Target.content`."""
+    def content(self) -> JournalContent:
+        """See `CopyTarget.content`."""
         return FilesContent(self._files)
 
     def complete(self) -> None:
-        """See `Target.complete`."""
+        """See `CopyTarget.complete`."""
         self._files.remove(copy_mark.FILE)
         self._files.sync_directory()
 
@@ -153,7 +153,7 @@ class StoreTarget:
         self._hold = hold
 
     def check(self, mark: CopyMark) -> None:
-        """See `Target.check`."""
+        """See `CopyTarget.check`."""
         left = copy_mark.mark_in_store(self._store)
         if left is not None:
             _check_mark(left, mark, self.description)
@@ -164,7 +164,7 @@ class StoreTarget:
             )
 
     def begin(self, mark: CopyMark, identity: Grant) -> None:
-        """See `Target.begin`."""
+        """See `CopyTarget.begin`."""
         self._store.put_note(copy_mark.NOTE, mark.encode())
         self._hold.grant = self._store.adopt(identity)
         self._hold.keep()  # only now: the epoch of the lease has changed
@@ -172,7 +172,7 @@ class StoreTarget:
             self._store.delete([segment])  # one at a time: stores limit the time of a call
 
     def write(self, segment: int, frames: Iterator[StoredFrame]) -> None:
-        """See `Target.write`."""
+        """See `CopyTarget.write`."""
         first = next(frames)
         every = chain([first], frames)
         if first.row.positions is None:
@@ -183,19 +183,19 @@ class StoreTarget:
             self._store.carry(segment, [_carried(segment, frame) for frame in every], [])
 
     def finish(self, snapshot: tuple[int, bytes] | None, notes: Mapping[str, bytes]) -> int:
-        """See `Target.finish`."""
+        """See `CopyTarget.finish`."""
         if snapshot is not None:
             self._store.put_snapshot(snapshot[0], [snapshot[1]])
         for key, content in notes.items():
             self._store.put_note(key, content)
         return 0
 
-    def content(self) -> Content:
-        """See `Target.content`."""
+    def content(self) -> JournalContent:
+        """See `CopyTarget.content`."""
         return StoreContent(self._store, self._hold.grant, self._hold.check)
 
     def complete(self) -> None:
-        """See `Target.complete`."""
+        """See `CopyTarget.complete`."""
         self._hold.check()
         self._store.drop_note(copy_mark.NOTE)
 

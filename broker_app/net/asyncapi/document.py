@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from broker_app.net.asyncapi import event_log, event_streams, json_websocket, stomp, system_topics, webhooks
-from broker_app.net.asyncapi.part import Part
+from broker_app.net.asyncapi.part import DescriptionPart
 from broker_app.net.asyncapi.schemas import SCHEMAS
 from broker_app.net.rest.openapi.operations import SCHEMAS as PROBLEMS
 from broker_app.net.rest.openapi.schemas import Json
@@ -15,7 +15,7 @@ _ASYNCAPI: Final = "3.1.0"
 _VERSION: Final = "1"
 _WEBSOCKET: Final = "/ws"
 #: made of types with the module, and not when a broker takes over: it takes 20 ms
-_PARTS: Final[tuple[Part, ...]] = (
+_PARTS: Final[tuple[DescriptionPart, ...]] = (
     stomp.part("stomp", "websocket", _WEBSOCKET),
     json_websocket.part("websocket", _WEBSOCKET),
     event_streams.part("http"),

@@ -6,18 +6,26 @@ from typing import Final
 
 from broker_app.base.events import DECLARED, OF_CAUSE, Event
 from broker_app.base.system_topics import EVENT, type_of
-from broker_app.net.asyncapi.part import CLOUDEVENTS, SEND, Part, channel, cloud_event, message, operation
+from broker_app.net.asyncapi.part import (
+    CLOUDEVENTS,
+    SEND,
+    DescriptionPart,
+    channel,
+    cloud_event,
+    message,
+    operation,
+)
 from broker_app.net.rest.openapi.schemas import TEXT, TIME, Json, object_of
 
 _CHANNEL: Final = "eventLog"
 
 
-def part(*servers: str) -> Part:
+def part(*servers: str) -> DescriptionPart:
     """The description of `$mom.event`."""
     messages = {f"event.{_name(event)}": _message(event) for event in DECLARED}
     about = "The event log: bridges, files, alerts, mirrors, cluster, callbacks, reflexes, store and broker"
     events = operation(SEND, "Publish an entry of the event log", _CHANNEL, map(_name, DECLARED))
-    return Part(
+    return DescriptionPart(
         {_CHANNEL: channel(about, f"/topic/{EVENT}", servers, messages)},
         {"event.publish": events},
         messages,

@@ -9,7 +9,7 @@ from broker_app.net.asyncapi.json_websocket import MESSAGE
 from broker_app.net.asyncapi.part import (
     APPLICATION_JSON,
     SEND,
-    Part,
+    DescriptionPart,
     channel,
     http_operation,
     message,
@@ -61,7 +61,7 @@ _STREAMS: Final = {
 }  # fmt: skip
 
 
-def part(server: str) -> Part:
+def part(server: str) -> DescriptionPart:
     """The description of all event streams."""
     events = {
         "sse.message": _event("message", "A message is delivered", MESSAGE, id=True),
@@ -76,7 +76,7 @@ def part(server: str) -> Part:
         _SKIPPED: object_of({"count": COUNT}),
         **of_types(LatestStatistics, NodeFigures, DestinationFigures),
     }
-    return Part(dict(_channels(server)), dict(_operations()), events, schemas)
+    return DescriptionPart(dict(_channels(server)), dict(_operations()), events, schemas)
 
 
 def _event(name: str, about: str, schema: str, *, id: bool = False) -> Json:

@@ -11,7 +11,7 @@ from broker_app.net.asyncapi.part import (
     APPLICATION_JSON,
     RECEIVE,
     SEND,
-    Part,
+    DescriptionPart,
     channel,
     message,
     operation,
@@ -42,7 +42,7 @@ _UNASKED: Final = {
 }
 
 
-def part(server: str, address: str) -> Part:
+def part(server: str, address: str) -> DescriptionPart:
     """The description of the subprotocol, at an address of a server."""
     asked, of_operations = _described(OPERATIONS)
     told, of_events = _described(events.EVENTS)
@@ -56,7 +56,7 @@ def part(server: str, address: str) -> Part:
         for name, schema in {**asked, **told}.items()
     }
     about = "JSON objects with the member `op`; at most 64 KiB each from clients"
-    return Part(
+    return DescriptionPart(
         {_CHANNEL: channel(about, address, (server,), messages, bindings=websocket_channel((JSON,)))},
         dict(_operations(messages)),
         messages,

@@ -13,7 +13,7 @@ CLOUDEVENTS = "application/cloudevents+json"
 SEND, RECEIVE = "send", "receive"
 
 
-class Part(NamedTuple):
+class DescriptionPart(NamedTuple):
     """The description of one way to the broker. The names of `messages` and `schemas` are those of
     components."""
 

@@ -14,7 +14,15 @@ from broker_app.core.commands import ACK_MODES, AUTO
 from broker_app.core.header_block import RESENT
 from broker_app.core.storage import dead_letter_headers
 from broker_app.features.channels.statuses import BERKELEY_DB, KEYEMPTY, OK
-from broker_app.net.asyncapi.part import RECEIVE, SEND, Part, channel, message, operation, websocket_channel
+from broker_app.net.asyncapi.part import (
+    RECEIVE,
+    SEND,
+    DescriptionPart,
+    channel,
+    message,
+    operation,
+    websocket_channel,
+)
 from broker_app.net.problems import MEDIA_TYPE
 from broker_app.net.rest.openapi.schemas import SELECTOR_TEXT, TEXT, Json, object_of, ref
 from broker_app.net.server.subprotocols import STOMP
@@ -247,7 +255,7 @@ _REFUSED: Final = _Frame(
 _END: Final = _Frame("A browser has shown everything", _BROWSER_END, ("message-id", "destination", "browser"))
 
 
-def part(tcp: str, websocket: str, address: str) -> Part:
+def part(tcp: str, websocket: str, address: str) -> DescriptionPart:
     """The description of both transports: servers, and the address of the WebSocket."""
     messages = {
         **{f"stomp.{command.decode()}": _message(command, one) for command, one in _OF_CLIENTS.items()},
@@ -261,7 +269,7 @@ def part(tcp: str, websocket: str, address: str) -> Part:
             "STOMP over WebSocket", address, (websocket,), messages, bindings=websocket_channel(STOMP)
         ),
     }
-    return Part(channels, dict(_operations(channels)), messages, {})
+    return DescriptionPart(channels, dict(_operations(channels)), messages, {})
 
 
 def _message(command: bytes, one: _Frame) -> Json:

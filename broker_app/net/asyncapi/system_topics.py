@@ -10,7 +10,7 @@ from broker_app.net.asyncapi.part import (
     APPLICATION_JSON,
     CLOUDEVENTS,
     SEND,
-    Part,
+    DescriptionPart,
     channel,
     cloud_event,
     message,
@@ -22,7 +22,7 @@ from broker_app.net.rest.openapi.schemas import Json, ref
 _STATISTICS: Final = ref("LatestStatistics")
 
 
-def part(*servers: str) -> Part:
+def part(*servers: str) -> DescriptionPart:
     """The description of all topics of the broker but `$mom.event`."""
     channels: Json = {}
     operations: Json = {}
@@ -36,7 +36,7 @@ def part(*servers: str) -> Part:
         keys = (key.partition(".")[2] for key in described)
         operations[f"{name}.publish"] = operation(SEND, f"Publish {topic.address}", name, keys)
         messages |= described
-    return Part(channels, operations, messages, {})
+    return DescriptionPart(channels, operations, messages, {})
 
 
 def _channel(topic: SystemTopic, servers: Iterable[str], messages: Iterable[str]) -> Json:

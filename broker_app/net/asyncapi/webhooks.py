@@ -9,7 +9,7 @@ from broker_app.features.callbacks.webhooks.cloud_event import ARRIVED_TYPE, CHA
 from broker_app.net.asyncapi.part import (
     APPLICATION_JSON,
     SEND,
-    Part,
+    DescriptionPart,
     channel,
     http_operation,
     message,
@@ -67,7 +67,7 @@ _ATTRIBUTES: Final[Json] = {
 _OPTIONAL_ATTRIBUTES: Final = ("subject", "time")
 
 
-def part(server: str) -> Part:
+def part(server: str) -> DescriptionPart:
     """The description of the requests to receivers."""
     own_types: Json = {"enum": [kind for kind, *_ in _OWN.values()]}
     messages = {
@@ -122,7 +122,7 @@ def part(server: str) -> Part:
     post = http_operation("POST")
     pushed = ("message", "structured", "arrived", "test")
     about = "The URL of a callback. What its answers mean is in docs/callbacks.md"
-    return Part(
+    return DescriptionPart(
         {_CHANNEL: channel(about, None, (server,), messages)},
         {
             "webhook.push": operation(

@@ -48,7 +48,7 @@ class _Descending:
         return isinstance(other, _Descending) and other.value == self.value
 
 
-class Page(NamedTuple):
+class ListingPage(NamedTuple):
     """The rows of one page, the cursor of the next one if there is one, and how many rows there are."""
 
     items: list[dict[str, object]]
@@ -93,13 +93,13 @@ class Listing(Generic[_Thing]):
         self._max_page = max_page
         self.parameters = (*_PAGE, "q", *filters, *self.matches)
 
-    def page(self, things: Iterable[_Thing], query: dict[str, str]) -> Page:
+    def page(self, things: Iterable[_Thing], query: dict[str, str]) -> ListingPage:
         """The page that `query` asks for; its keys are among `parameters`. Raises Refused."""
         paging = self._paging(query)
         paging.take(iter(things))
         return paging.page([self._row(thing, paging.fields) for thing in paging.found()])
 
-    async def page_of_many(self, things: Iterable[_Thing], query: dict[str, str]) -> Page:
+    async def page_of_many(self, things: Iterable[_Thing], query: dict[str, str]) -> ListingPage:
         """The same in slices of a few milliseconds, so that other tasks run in between. Each row is as it was
         when it was read."""
         paging = self._paging(query)
@@ -225,10 +225,10 @@ class _Paging(Generic[_Thing]):
         """The content of the page."""
         return [thing for _, thing in self._first[: self._limit]]
 
-    def page(self, rows: list[dict[str, object]]) -> Page:
+    def page(self, rows: list[dict[str, object]]) -> ListingPage:
         """The page with its rows."""
         more = len(self._first) > self._limit
-        return Page(rows, cursor_of(self._first[self._limit - 1][0]) if more else None, self._total)
+        return ListingPage(rows, cursor_of(self._first[self._limit - 1][0]) if more else None, self._total)
 
     def _is_behind(self, behind: _Key, place: _Key) -> bool:
         try:

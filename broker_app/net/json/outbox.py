@@ -18,7 +18,7 @@ AT_ONCE: Final = 64
 EventText = bytes | list[Piece]
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """A subscription with something to send."""
 
     async def events(self) -> list[EventText]:
@@ -31,7 +31,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self._replies: deque[EventText] = deque()
-        self._due: dict[Source, None] = {}
+        self._due: dict[EventSource, None] = {}
         self._woken = asyncio.Event()
         self._closed = False
 
@@ -40,12 +40,12 @@ class Outbox:
         self._replies.append(event)
         self._woken.set()
 
-    def ask(self, source: Source) -> None:
+    def ask(self, source: EventSource) -> None:
         """Send what a subscription has, when all before it was sent."""
         self._due[source] = None
         self._woken.set()
 
-    def forget(self, source: Source) -> None:
+    def forget(self, source: EventSource) -> None:
         """A subscription has ended."""
         self._due.pop(source, None)
 

@@ -18,7 +18,7 @@ from broker_app.core.destination import Destination, parse
 from broker_app.core.position import Position, known_start
 from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import ArrivalFeed
-from broker_app.features.channels.content import Content, joined
+from broker_app.features.channels.content import ChannelContent, joined
 from broker_app.features.channels.statuses import KEYEMPTY, OK
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed
@@ -30,7 +30,7 @@ from broker_app.net.json.outbox import Outbox
 from broker_app.net.json.receipts import Receipts
 from broker_app.net.json.receiver import Receiver
 from broker_app.net.json.registrations import Registrations
-from broker_app.net.json.subscriptions import Deliveries, Notifications
+from broker_app.net.json.subscriptions import JsonDeliveries, Notifications
 from broker_app.net.live_subscribers import WEBSOCKET, LiveSubscriber
 from broker_app.net.policy.access import Client, ConnectionInfo
 from broker_app.net.policy.connection_places import client_key
@@ -82,7 +82,7 @@ class JsonSession:
         self._receiver = Receiver(self.engine_client, server.limits, server.blocks)
         self._registrations = Registrations(server.services)
         self._receipts = Receipts(self.engine_client, outbox, server.limits)
-        self.subscriptions: dict[str, Deliveries | Notifications] = {}
+        self.subscriptions: dict[str, JsonDeliveries | Notifications] = {}
         #: bytes of deliveries that are not sent yet; beyond a bound nothing more is delivered
         self._backlog = 0
         self._paused = False
@@ -241,7 +241,7 @@ class JsonSession:
         address, identity = self.connection_info.address or "", self.client.identity
         return self._server.live.add(identity, address, WEBSOCKET, mode, destination, self.id)
 
-    def _close_subscription(self, subscription: Deliveries | Notifications) -> None:
+    def _close_subscription(self, subscription: JsonDeliveries | Notifications) -> None:
         subscription.close()
         self._server.live.remove(subscription.live)
 
@@ -273,7 +273,7 @@ class JsonSession:
             assert self.client is not None, "it has logged in"
             self._server.access.check_may_change(self.client, "make a durable subscription")
         client = self.engine_client
-        deliveries = Deliveries(
+        deliveries = JsonDeliveries(
             *(operation.id, destination, client, self._outbox, self._server.blocks, self._backlog_changed),
             self._ended,
             self._live(o.DELIVER, destination),
@@ -304,21 +304,21 @@ class JsonSession:
         self._end_subscription(self._subscription(operation.id))
         self._done(operation.ref)
 
-    def _subscription(self, id: str) -> Deliveries | Notifications:
+    def _subscription(self, id: str) -> JsonDeliveries | Notifications:
         found = self.subscriptions.get(id)
         if found is None:
             raise Refused("not-found", f"there is no subscription {id[:80]!r} on this connection")
         return found
 
-    def _end_subscription(self, subscription: Deliveries | Notifications) -> None:
+    def _end_subscription(self, subscription: JsonDeliveries | Notifications) -> None:
         del self.subscriptions[subscription.id]
         self._close_subscription(subscription)
-        if isinstance(subscription, Deliveries):
+        if isinstance(subscription, JsonDeliveries):
             self.engine_client.submit(c.Unsubscribe(self.engine_client.peer, subscription.key))
 
     async def _credit(self, operation: o.Credit) -> None:
         subscription = self._subscription(operation.id)
-        if not isinstance(subscription, Deliveries):
+        if not isinstance(subscription, JsonDeliveries):
             raise invalid("/id", "a notification takes nothing, and has no credit", operation.id)
         self._check_credit(operation.credit)
         self._receipts.submit(
@@ -327,7 +327,7 @@ class JsonSession:
 
     async def _pending(self, operation: o.Pending) -> None:
         subscription = self._subscription(operation.id)
-        if isinstance(subscription, Deliveries):
+        if isinstance(subscription, JsonDeliveries):
             raise invalid("/id", "this subscription delivers; only one of mode notify lists", operation.id)
         self._outbox.put(await subscription.pending(_position(operation.after), operation.ref))
 
@@ -366,11 +366,11 @@ class JsonSession:
 
     async def _answer(self, operation: o.Answer) -> None:
         """Take the answer of a handler."""
-        peer, status, content = self.engine_client.peer, OK, Content(b"")
+        peer, status, content = self.engine_client.peer, OK, ChannelContent(b"")
         if operation.parts is not None:
             content = joined([part.content() for part in operation.parts])
         elif operation.body is not None or operation.body_base64 is not None:
-            content = Content(Part(operation.body, operation.body_base64).content())
+            content = ChannelContent(Part(operation.body, operation.body_base64).content())
         else:
             status = KEYEMPTY
         self._server.channels.answer(peer, operation.call, status, content)
@@ -391,7 +391,7 @@ class JsonSession:
             if refused is not None:
                 self._ended(subscription, refused)
 
-    def _ended(self, subscription: Deliveries | Notifications, refused: Refused) -> None:
+    def _ended(self, subscription: JsonDeliveries | Notifications, refused: Refused) -> None:
         """Report that a subscription was ended, and why."""
         self._end_subscription(subscription)
         event = events.Unsubscribed(sub=subscription.id)

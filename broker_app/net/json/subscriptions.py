@@ -22,7 +22,7 @@ from broker_app.net.rest.messages import message_json
 RUN = 32
 
 
-class Deliveries:
+class JsonDeliveries:
     """Messages that are delivered, each with a receipt. `changed` is called with the bytes that wait more or
     less, `ended` when the broker has ended the subscription."""
 
@@ -34,7 +34,7 @@ class Deliveries:
         outbox: Outbox,
         blocks: message_json.Blocks,
         changed: Callable[[int], None],
-        ended: Callable[[Deliveries, Refused], None],
+        ended: Callable[[JsonDeliveries, Refused], None],
         live: LiveSubscriber,
     ) -> None:
         self.id = id

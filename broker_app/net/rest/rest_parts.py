@@ -15,7 +15,7 @@ from broker_app.net.rest.destinations.status import QueueEndpoints
 from broker_app.net.rest.messages import message_json
 from broker_app.net.rest.messages.browse import Browser
 from broker_app.net.rest.messages.envelopes import Envelopes
-from broker_app.net.rest.messages.publish import Publisher
+from broker_app.net.rest.messages.publish import RestPublisher
 from broker_app.net.rest.messages.receive import Polls
 from broker_app.telemetry import Statistics
 
@@ -36,7 +36,7 @@ class RestParts:
         self.waiting = WaitingRequests(limits, access.is_admin)
         self.blocks = message_json.Blocks()
         self.envelopes = Envelopes(limits)
-        self.publisher = Publisher(self.engine_client, self.envelopes, limits)
+        self.publisher = RestPublisher(self.engine_client, self.envelopes, limits)
         self.browser = Browser(self.engine_client, engine.records, self.blocks, limits)
         self.polls = Polls()
         self.queues = QueueEndpoints(self.engine_client, self.destinations, statistics, limits, self.polls.of)

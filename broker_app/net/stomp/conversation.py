@@ -85,7 +85,7 @@ class Transport(Protocol):
     def resume_reading(self) -> None: ...
 
 
-class Environment(NamedTuple):
+class SessionEnvironment(NamedTuple):
     """Time and randomness for sessions; tests pass their own."""
 
     #: a monotonic clock, in seconds
@@ -102,7 +102,7 @@ class Sessions(Protocol):
     """The services that a session uses; `SessionRegistry` provides them."""
 
     STUCK_S: float
-    environment: Environment
+    environment: SessionEnvironment
     config: Config
     engine: Engine
     logins: Logins

@@ -10,7 +10,7 @@ from broker_app.core.destination import Destination
 from broker_app.features.services import profiles
 from broker_app.net.stomp import bridge_flows, channel_sends, headers
 from broker_app.net.stomp.conversation import Conversation
-from broker_app.net.stomp.subscriptions import Subscriptions, bridge_of, client_of, named_destination
+from broker_app.net.stomp.subscriptions import SubscriptionFrames, bridge_of, client_of, named_destination
 from broker_app.rules.event import SEND
 from mom_client.stomp.frame import Frame, Headers
 
@@ -30,7 +30,7 @@ class Sends:
 
     __slots__ = ("_conversation", "_permitted", "_subscriptions")
 
-    def __init__(self, conversation: Conversation, subscriptions: Subscriptions) -> None:
+    def __init__(self, conversation: Conversation, subscriptions: SubscriptionFrames) -> None:
         self._conversation = conversation
         self._subscriptions = subscriptions
         #: destinations sent to: True if permitted by the present policy, False if by an earlier one

@@ -2,7 +2,7 @@
 
 Frames become commands for the engine; the engine's deliveries and answers become frames. Runs of SEND are one
 command. A session has no I/O, no clock and no randomness of its own: the transport brings bytes, the registry
-brings time, and `Environment` both clock and randomness. Its parts:
+brings time, and `SessionEnvironment` both clock and randomness. Its parts:
 
 | module | |
 |---|---|
@@ -54,7 +54,7 @@ from broker_app.net.stomp.login.opening import OPENED_EVENT as OPENED_EVENT
 from broker_app.net.stomp.login.opening import VERSION as VERSION
 from broker_app.net.stomp.revocation import Revocation
 from broker_app.net.stomp.sends import FLOW, Sends, size_of
-from broker_app.net.stomp.subscriptions import Subscriptions
+from broker_app.net.stomp.subscriptions import SubscriptionFrames
 from broker_app.net.stomp.timeouts import Timeouts
 from mom_client.stomp import frame as wire
 from mom_client.stomp.errors import Malformed
@@ -115,7 +115,7 @@ class StompSession:
             *(self.close, self._read_on),
         )
         browsers = Browsers(conversation, flow_control, self._browser_refused, self.failed)
-        self._subscriptions = Subscriptions(conversation, parser, self._acknowledgements, browsers)
+        self._subscriptions = SubscriptionFrames(conversation, parser, self._acknowledgements, browsers)
         self._sends = Sends(conversation, self._subscriptions)
         self._revocation = Revocation(conversation, self._sends, self._disconnection)
         self._deadline = Deadline(sessions.environment.monotonic)

@@ -29,7 +29,7 @@ from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.broker_state import BrokerState
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.connection_places import ConnectionPlaces
-from broker_app.net.stomp.conversation import Authenticated, Environment
+from broker_app.net.stomp.conversation import Authenticated, SessionEnvironment
 from broker_app.net.stomp.login.registrations import Outcome, Registrar
 from broker_app.net.stomp.session import StompSession
 from broker_app.reflex.registration import Registration, RegistrationVerdict
@@ -42,7 +42,7 @@ def _call_later(seconds: float, function: Callable[[], None]) -> object:
     return asyncio.get_running_loop().call_later(seconds, function)
 
 
-REAL: Final = Environment(time.monotonic, time.time, _call_later, lambda: secrets.token_hex(8))
+REAL: Final = SessionEnvironment(time.monotonic, time.time, _call_later, lambda: secrets.token_hex(8))
 
 
 class ClientList(NamedTuple):
@@ -103,7 +103,7 @@ class SessionRegistry:
         config: Config,
         *,
         ids: MessageIds,
-        environment: Environment = REAL,
+        environment: SessionEnvironment = REAL,
         state: BrokerState | None = None,
     ) -> None:
         self.environment = environment

@@ -22,7 +22,7 @@ from mom_client.stomp.frame import Frame, Headers
 from mom_client.stomp.parser import Parser
 
 
-class Subscriptions:
+class SubscriptionFrames:
     """Turns SUBSCRIBE and UNSUBSCRIBE frames into commands."""
 
     __slots__ = ("_acknowledgements", "_conversation", "_parser", "_temporary", "browsers")

@@ -16,7 +16,7 @@ from broker_app.net.rest.features.bridge_status import (
     status,
 )
 from broker_app.net.rest.features.bridges import BridgeEndpoints
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.telemetry.component_health import Component, bridge_components
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_bridges
@@ -25,7 +25,7 @@ from broker_app.telemetry.metrics.node_metrics import of_bridges
 class BridgeFeature(Feature):
     """Runs the bridges of the policy."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: NodeParts) -> None:
         self._parts = parts
         config, rest = parts.config, parts.rest
         # A broker with a new journal is another sender: it numbers its messages from the beginning.

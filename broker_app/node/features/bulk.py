@@ -6,7 +6,7 @@ from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.messages.bulk import BulkEndpoints
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.reflex.reflexes import Reflexes
 
 
@@ -14,7 +14,7 @@ class BulkFeature(Feature):
     """Keeps the parts of batches; `reflexes` decide about their messages. `shared` is True if a standby may
     take over the journal."""
 
-    def __init__(self, parts: Parts, reflexes: Reflexes, *, shared: bool) -> None:
+    def __init__(self, parts: NodeParts, reflexes: Reflexes, *, shared: bool) -> None:
         self._limits = parts.rest.limits
         self._reflexes = reflexes
         stages = StageStore(parts.config.data / "bulk")

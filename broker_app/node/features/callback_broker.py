@@ -6,13 +6,13 @@ from broker_app.base.settings.roles import CALLBACK
 from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.features.origins import OriginEndpoint
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 
 
 class CallbackBrokerFeature(Feature):
     """Registers services at their origin, if the role of this broker is that of a callback broker."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: NodeParts) -> None:
         self._parts = parts
         self._broker: CallbackBroker | None = None
         if parts.config.role == CALLBACK:

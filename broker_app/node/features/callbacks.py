@@ -12,7 +12,7 @@ from broker_app.net.policy.owner_rights import OwnerRights
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.features.callback_status import CallbackStatus, status
 from broker_app.net.rest.features.callbacks import CallbackEndpoints
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.telemetry.component_health import Component, callback_components
 from broker_app.telemetry.metrics.families import Collected
@@ -23,7 +23,7 @@ class CallbackFeature(Feature):
     """Runs the callbacks of the policy. `make_poster` makes what sends the requests, by default an HTTP
     client."""
 
-    def __init__(self, parts: Parts, make_poster: Callable[[], Poster] | None) -> None:
+    def __init__(self, parts: NodeParts, make_poster: Callable[[], Poster] | None) -> None:
         self._parts = parts
         self.supervisor = Supervisor(
             parts.engine, parts.config, OwnerRights(parts.access).refusal, make_poster

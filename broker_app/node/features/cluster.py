@@ -41,7 +41,7 @@ from broker_app.node.features.cluster_member import (
 )
 from broker_app.node.features.cluster_notices import ClusterNotices
 from broker_app.node.features.enhanced_member import EnhancedMember
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.telemetry.component_health import Component, link_components
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_cluster
@@ -65,7 +65,7 @@ class Membership(NamedTuple):
 class ClusterFeature(Feature):
     """Links this broker to the others of its cluster; None without a `membership`."""
 
-    def __init__(self, parts: Parts, membership: Membership | None) -> None:
+    def __init__(self, parts: NodeParts, membership: Membership | None) -> None:
         self._parts = parts
         self._membership = membership
         self._cluster: Cluster | None = None

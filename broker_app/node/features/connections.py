@@ -5,13 +5,13 @@ from __future__ import annotations
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.connections.endpoints import ConnectionEndpoints
 from broker_app.net.rest.connections.live_subscribers import LiveSubscriberEndpoint
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 
 
 class ConnectionFeature(Feature):
     """Lists connections and live subscribers, and looks for slow ones."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: NodeParts) -> None:
         self._parts = parts
 
     def endpoints(self) -> Handlers:

@@ -33,7 +33,7 @@ from broker_app.telemetry.metrics.families import Collected
 Task = Callable[[], Coroutine[Any, Any, Any]]
 
 
-class Parts(NamedTuple):
+class NodeParts(NamedTuple):
     """The parts of a node that all features may use."""
 
     config: Config

@@ -14,7 +14,7 @@ from broker_app.node.features.callbacks import CallbackFeature
 from broker_app.node.features.channels import ChannelFeature
 from broker_app.node.features.cluster import ClusterFeature, Membership
 from broker_app.node.features.connections import ConnectionFeature
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.node.features.jobs import JobFeature
 from broker_app.node.features.journal import JournalFeature
 from broker_app.node.features.messages import MessageFeature
@@ -46,7 +46,7 @@ class Given(NamedTuple):
 class Features:
     """They start in the order of the list, and finish and stop in the reverse one."""
 
-    def __init__(self, parts: Parts, given: Given) -> None:
+    def __init__(self, parts: NodeParts, given: Given) -> None:
         shared = given.shared
         self.cluster = ClusterFeature(parts, given.membership)
         self.mirrors = MirrorFeature(parts, shared, self.cluster.uris)

@@ -11,14 +11,14 @@ from broker_app.net.policy.system_rights import JobOwner
 from broker_app.net.rest.features.jobs import JobEndpoints
 from broker_app.net.rest.features.rights import destination_of_job
 from broker_app.net.rest.messages.ndjson import MessageLines
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.telemetry.metrics.families import Collected
 
 
 class JobFeature(Feature):
     """Continues jobs that were under way when the broker stopped."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: NodeParts) -> None:
         self._parts = parts
         lines = MessageLines(parts.rest.limits)
         self.jobs = JobManager(parts.engine, parts.engine.records, parts.config.data / "jobs", lines)

@@ -7,14 +7,14 @@ from broker_app.net.rest.journal.cursor_status import CursorStatus
 from broker_app.net.rest.journal.cursors import CursorEndpoints
 from broker_app.net.rest.journal.frames import JournalEndpoints
 from broker_app.net.rest.journal.journal_rights import JournalRights
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.telemetry.lag_samples import LagSamples
 
 
 class JournalFeature(Feature):
     """Serves the journal's frames, and the positions of its readers."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: NodeParts) -> None:
         self._parts = parts
         self.lags = LagSamples(self._lags)
         self.cursors = CursorStatus(parts.journal, self.lags)

@@ -8,7 +8,7 @@ from broker_app.net.rest.destinations.consumers import ConsumerEndpoints
 from broker_app.net.rest.destinations.digest import DigestEndpoint
 from broker_app.net.rest.destinations.stats import StatsEndpoints
 from broker_app.net.rest.destinations.status import TopicEndpoints
-from broker_app.net.rest.destinations.subscriptions import Subscriptions
+from broker_app.net.rest.destinations.subscriptions import SubscriptionEndpoints
 from broker_app.net.rest.destinations.tree import Tree
 from broker_app.net.rest.messages.arrival_stream import ArrivalStream
 from broker_app.net.rest.messages.batch import BatchPublisher
@@ -21,13 +21,13 @@ from broker_app.net.rest.messages.single_message import MessageEndpoints
 from broker_app.net.rest.messages.tail import TailEndpoints
 from broker_app.node.features.bridges import BridgeFeature
 from broker_app.node.features.cluster import ClusterFeature
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 
 
 class MessageFeature(Feature):
     """The broker itself, for clients of REST. Messages may wait for `bridges` and `cluster`."""
 
-    def __init__(self, parts: Parts, bridges: BridgeFeature, cluster: ClusterFeature) -> None:
+    def __init__(self, parts: NodeParts, bridges: BridgeFeature, cluster: ClusterFeature) -> None:
         self._parts = parts
         self._bridges = bridges
         self._cluster = cluster
@@ -94,7 +94,7 @@ class MessageFeature(Feature):
         topics = TopicEndpoints(client, rest.destinations, statistics, rest.limits)
         tree = Tree(client, statistics, {QUEUE: queues.names, TOPIC: topics.names}, rest.limits)
         consumers = ConsumerEndpoints(client, self._parts.connections)
-        subscriptions = Subscriptions(client, self._parts.engine.records, rest.limits)
+        subscriptions = SubscriptionEndpoints(client, self._parts.engine.records, rest.limits)
         stats = StatsEndpoints(
             *(self._parts.engine.broker, statistics, rest.waiting, self._bridges.rest_endpoints.seen)
         )

@@ -11,7 +11,7 @@ from broker_app.features.mirror.standby import Taken
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.node.mirror_status import FailoverList, Mirrors
 from broker_app.net.rest.node.mirrors import MirrorEndpoints
-from broker_app.node.features.feature import Feature, Parts, Task
+from broker_app.node.features.feature import Feature, NodeParts, Task
 from broker_app.node.features.mirror_notices import MirrorNotices
 from broker_app.telemetry.component_health import Component, mirror_component
 from broker_app.telemetry.metrics.families import Collected
@@ -32,7 +32,7 @@ class MirrorFeature(Feature):
     `shared`. `cluster_uris` are the addresses of clients' brokers in a cluster, empty without one."""
 
     def __init__(
-        self, parts: Parts, shared: Shared | None, cluster_uris: Callable[[], Sequence[str]]
+        self, parts: NodeParts, shared: Shared | None, cluster_uris: Callable[[], Sequence[str]]
     ) -> None:
         self._parts = parts
         self._shared = shared

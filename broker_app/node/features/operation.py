@@ -17,7 +17,7 @@ from broker_app.net.rest.node.event_log import EventLogEndpoint
 from broker_app.net.rest.node.metrics import DetailedEndpoint, Metrics, MetricsEndpoints
 from broker_app.net.rest.node.node_info import NodeEndpoints
 from broker_app.net.stomp.session import VERSION
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 
 
 class Orders(NamedTuple):
@@ -34,7 +34,7 @@ class OperationFeature(Feature):
 
     def __init__(
         self,
-        parts: Parts,
+        parts: NodeParts,
         orders: Orders,
         alerts: AlertOperations,
         target_tests: TargetTests,

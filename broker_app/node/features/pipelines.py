@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.destinations.stored_history import StoredHistoryEndpoint
-from broker_app.node.features.feature import Feature, Parts, Task
+from broker_app.node.features.feature import Feature, NodeParts, Task
 from broker_app.telemetry.component_health import Component, pipeline_components
 from broker_app.telemetry.pipeline_runs import PipelineRuns
 from broker_app.telemetry.pipeline_store import PipelineStore
@@ -15,7 +15,7 @@ from broker_app.telemetry.pipeline_store import PipelineStore
 class PipelineFeature(Feature):
     """Reads what the pipeline has written into its `store`."""
 
-    def __init__(self, parts: Parts, store: PipelineStore) -> None:
+    def __init__(self, parts: NodeParts, store: PipelineStore) -> None:
         self._name = parts.config.name
         self.store = store
         self._runs = PipelineRuns(store.runs)

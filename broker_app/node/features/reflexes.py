@@ -13,7 +13,7 @@ from broker_app.net.rest.features.reflex_trials import ReflexTrials
 from broker_app.net.rest.features.reflexes import ReflexEndpoints
 from broker_app.net.stomp.changed_headers import ChangedHeaders
 from broker_app.net.stomp.login.service_registrar import ServiceRegistrar
-from broker_app.node.features.feature import Feature, Parts
+from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.reflexes import Reflexes, Settings
 from broker_app.reflex.shipped.context import Context
@@ -26,7 +26,7 @@ _PROCESS_BYTES: Final = 512 * MIB
 class ReflexFeature(Feature):
     """The reflexes of the node, with the `declarations` of its file."""
 
-    def __init__(self, parts: Parts, declarations: Sequence[Declaration], mirror: Mirror | None) -> None:
+    def __init__(self, parts: NodeParts, declarations: Sequence[Declaration], mirror: Mirror | None) -> None:
         self._parts = parts
         self._mirror = mirror
         config, engine = parts.config, parts.engine

@@ -9,14 +9,14 @@ from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.owner_rights import SenderRights
 from broker_app.net.rest.connections.services import ServiceEndpoints
 from broker_app.net.rest.messages.profiles import ProfileEndpoints
-from broker_app.node.features.feature import Feature, Parts, Task
+from broker_app.node.features.feature import Feature, NodeParts, Task
 from broker_app.reflex.reflexes import Reflexes
 
 
 class ServiceFeature(Feature):
     """Ends registrations that were not renewed; `reflexes` filter the copies of seed messages."""
 
-    def __init__(self, parts: Parts, reflexes: Reflexes) -> None:
+    def __init__(self, parts: NodeParts, reflexes: Reflexes) -> None:
         self._parts = parts
         self.registry = parts.services
         self.seeds = SeedMessages(

@@ -8,7 +8,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from broker_app.base import causes
 from broker_app.peers.http_client import exchange
-from broker_app.peers.http_client.exchange import Answer, Unanswered
+from broker_app.peers.http_client.exchange import HttpAnswer, Unanswered
 
 #: bounds of one exchange: informational answers (1xx) before the answer itself, bytes and lines of all heads
 #: and trailers, bytes of the body that are kept, and bytes in all; what comes after these is not read
@@ -74,9 +74,9 @@ class AnswerReader:
         self.done = True
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> HttpAnswer:
         """The answer, once it is done."""
-        return Answer(self._status, self._headers, bytes(self._body[:MAX_BODY]))
+        return HttpAnswer(self._status, self._headers, bytes(self._body[:MAX_BODY]))
 
     # ------------------------------------------------------------------ called by the parser
 

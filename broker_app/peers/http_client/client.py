@@ -16,7 +16,7 @@ from broker_app.base import causes
 from broker_app.peers.http_client import exchange
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.connection import Closed, HttpConnection, reset
-from broker_app.peers.http_client.exchange import Answer, HttpRequest, Unanswered
+from broker_app.peers.http_client.exchange import HttpAnswer, HttpRequest, Unanswered
 from broker_app.peers.http_client.name_resolver import NameResolver, Resolver
 from broker_app.peers.http_client.turn_share import TurnShare
 
@@ -64,7 +64,7 @@ class HttpClient:
         #: connections that wait for another request, the last used one at the end
         self._idle: dict[tuple[bool, str, int], list[HttpConnection]] = {}
 
-    async def send(self, request: HttpRequest) -> Answer:
+    async def send(self, request: HttpRequest) -> HttpAnswer:
         """The answer to a request. Raises Unanswered."""
         try:
             url = _parsed(request.url)
@@ -85,7 +85,7 @@ class HttpClient:
         await asyncio.sleep(0)  # in which their transports end
         self._resolver.close()
 
-    async def _send(self, url: _Url, head: bytes, request: HttpRequest) -> Answer:
+    async def _send(self, url: _Url, head: bytes, request: HttpRequest) -> HttpAnswer:
         kept = self._kept(url)
         if kept is not None:
             try:
@@ -102,7 +102,7 @@ class HttpClient:
 
     async def _exchange(
         self, connection: HttpConnection, url: _Url, head: bytes, request: HttpRequest
-    ) -> Answer:
+    ) -> HttpAnswer:
         keeps = False
         try:
             answer, keeps = await connection.send(head, _body(request))

@@ -10,7 +10,7 @@ from typing import Final
 from broker_app.base import causes
 from broker_app.peers.http_client import exchange
 from broker_app.peers.http_client.answer import AnswerReader
-from broker_app.peers.http_client.exchange import Answer, Unanswered
+from broker_app.peers.http_client.exchange import HttpAnswer, Unanswered
 from broker_app.peers.http_client.turn_share import TurnShare
 
 #: bytes that are read, and parsed, at once
@@ -43,7 +43,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._writable.set()
         self._expiry: asyncio.TimerHandle | None = None
 
-    async def send(self, head: bytes, body: bytes) -> tuple[Answer, bool]:
+    async def send(self, head: bytes, body: bytes) -> tuple[HttpAnswer, bool]:
         """The answer to a request, and whether another one may be sent over this connection. Raises Closed,
         OSError or Unanswered."""
         writing: asyncio.Task[None] | None = None

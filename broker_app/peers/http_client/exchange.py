@@ -21,7 +21,7 @@ class HttpRequest(NamedTuple):
     timeout_s: float
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """The answer of a receiver: the names of `headers` are in lower case, `body` has at most its first
     64 KiB."""
 
@@ -42,7 +42,7 @@ class Unanswered(Exception):
 class Poster(Protocol):
     """Sends requests."""
 
-    async def send(self, request: HttpRequest) -> Answer:
+    async def send(self, request: HttpRequest) -> HttpAnswer:
         """The answer of the receiver. Raises Unanswered."""
 
     async def close(self) -> None:

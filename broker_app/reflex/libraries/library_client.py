@@ -32,7 +32,7 @@ START_S: Final = 10.0
 _PAUSES_S: Final = (0.0, 0.0, 0.1, 0.5)
 
 
-class Failure(NamedTuple):
+class CallFailure(NamedTuple):
     """A call that has no result; `reason` is for operators."""
 
     reason: str
@@ -49,7 +49,7 @@ class Request:
         function: int,
         subject: Called,
         limit_s: float,
-        done: Callable[[wire.Result | Failure], None],
+        done: Callable[[wire.CallResult | CallFailure], None],
         *,
         once: bool = False,
     ) -> None:
@@ -82,7 +82,7 @@ class LibraryClient:
         self._in_flight: deque[Request] = deque()
         self._bytes_in_flight = 0
         #: those that have failed, and why; they are finished in turns of the loop
-        self._given_up: deque[tuple[Request, Failure]] = deque()
+        self._given_up: deque[tuple[Request, CallFailure]] = deque()
         self._finishing = StepsInTurns(self._given_up, self._finish_given_up)
         #: since when the first of those in flight is carried out
         self._head_since = 0.0
@@ -115,12 +115,12 @@ class LibraryClient:
 
     # ------------------------------------------------------------------ calls
 
-    def call(self, request: Request) -> Failure | None:
+    def call(self, request: Request) -> CallFailure | None:
         """Make a call. Returns the reason if it is not made; else its `done` is called later."""
         if self.breaker.is_open:
-            return Failure(self._open_text())
+            return CallFailure(self._open_text())
         if len(self._waiting) >= MAX_WAITING:
-            return Failure(f"{MAX_WAITING} calls wait for library {self.name} already")
+            return CallFailure(f"{MAX_WAITING} calls wait for library {self.name} already")
         self._waiting.append(request)
         self._pump_soon()
         return None
@@ -249,7 +249,7 @@ class LibraryClient:
             begun = self._in_flight.popleft() if self._in_flight and self._in_flight[0].once else None
             self._repeat()
             if begun is not None:
-                self._finish(begun, Failure(why))
+                self._finish(begun, CallFailure(why))
             self._start()
             return
         failed = self._in_flight.popleft() if self._in_flight else None
@@ -260,7 +260,7 @@ class LibraryClient:
             return
         log.warning("the process of library %s was replaced: %s", self.name, why)
         if failed is not None:
-            self._finish(failed, Failure(why))
+            self._finish(failed, CallFailure(why))
         if self.breaker.failed(why):
             self._give_up(self._open_text())
             log.error("%s", self._open_text())
@@ -300,7 +300,7 @@ class LibraryClient:
 
     def _give_up(self, reason: str) -> None:
         """Fail all calls."""
-        is_busy, failure = bool(self._given_up), Failure(reason)
+        is_busy, failure = bool(self._given_up), CallFailure(reason)
         self._given_up.extend((request, failure) for request in (*self._in_flight, *self._waiting))
         self._in_flight.clear()
         self._waiting.clear()
@@ -312,7 +312,7 @@ class LibraryClient:
         self._finish(*self._given_up.popleft())
 
     @staticmethod
-    def _finish(request: Request, result: wire.Result | Failure) -> None:
+    def _finish(request: Request, result: wire.CallResult | CallFailure) -> None:
         try:
             request.done(result)
         except Exception as error:  # it is this call's failure, not that of the others

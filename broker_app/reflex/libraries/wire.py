@@ -8,7 +8,7 @@
 | the broker | `Functions`: the numbers by which calls name functions |
 | the broker | a list of `Call`, carried out in this order |
 | the process | `Hello`: the library is loaded, or why it is not |
-| the process | `Result` of each call, in order, as soon as it has returned |
+| the process | `CallResult` of each call, in order, as soon as it has returned |
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class NewMessageFacts(msgspec.Struct, array_like=True, frozen=True):
     headers: dict[str, str]
 
 
-class Result(msgspec.Struct, array_like=True, tag="result", frozen=True):
+class CallResult(msgspec.Struct, array_like=True, tag="result", frozen=True):
     """The result of a call: it took `micros` of time. With an `error` it failed; otherwise it is a verdict,
     or the answer of a local service. The handler of a channel may have answered before it failed: the
     lengths of the parts are the header `parts`, the destination of a message is its site, and without
@@ -117,7 +117,7 @@ class Result(msgspec.Struct, array_like=True, tag="result", frozen=True):
 
 
 ToProcess = Functions | Calls
-FromProcess = Hello | Result
+FromProcess = Hello | CallResult
 
 _encoder = msgspec.msgpack.Encoder()
 decode_to_process = msgspec.msgpack.Decoder(ToProcess).decode

@@ -127,9 +127,9 @@ class TraceBacks:
 
 def _result(
     call: wire.Call, spec: wire.FunctionSpec, function: Bound | Exception, trace_backs: TraceBacks
-) -> wire.Result:
+) -> wire.CallResult:
     if isinstance(function, Exception):
-        return wire.Result(call.id, 0, False, _text(function))
+        return wire.CallResult(call.id, 0, False, _text(function))
     began = time.perf_counter_ns()
     try:
         returned = function(_subject(call), spec.options)
@@ -140,18 +140,18 @@ def _result(
             return _of_handler(call.id, micros, returned)
         if isinstance(returned, Answer):
             headers = {str(name): str(value) for name, value in returned.headers.items()}
-            return wire.Result(call.id, micros, answer=returned.body, answer_headers=headers)
+            return wire.CallResult(call.id, micros, answer=returned.body, answer_headers=headers)
         return _of_verdict(call.id, micros, returned)
     except Exception as error:
         trace_backs.print(error)
-        return wire.Result(call.id, (time.perf_counter_ns() - began) // 1_000, False, _text(error))
+        return wire.CallResult(call.id, (time.perf_counter_ns() - began) // 1_000, False, _text(error))
 
 
-def _of_verdict(id: int, micros: int, verdict: Verdict) -> wire.Result:
+def _of_verdict(id: int, micros: int, verdict: Verdict) -> wire.CallResult:
     for one in verdict.messages:
         if not isinstance(one.body, bytes) or not isinstance(one.destination, str):
             raise TypeError(f"{one!r:.80}: the destination must be a text, the body bytes")
-    return wire.Result(
+    return wire.CallResult(
         id,
         micros,
         verdict.accepted,
@@ -169,10 +169,10 @@ def _of_verdict(id: int, micros: int, verdict: Verdict) -> wire.Result:
     )
 
 
-def _of_handler(id: int, micros: int, handled: Handled) -> wire.Result:
+def _of_handler(id: int, micros: int, handled: Handled) -> wire.CallResult:
     channel, error = handled
     answer = channel.answer
-    return wire.Result(
+    return wire.CallResult(
         id,
         micros,
         error=_text(error) if error is not None else "",

@@ -28,7 +28,7 @@ from broker_app.engine import Engine
 from broker_app.engine.read_budget import READ_POSITIONS
 from broker_app.journal.errors import JournalError
 from broker_app.reflex.api import ACCEPT, NewMessage, Verdict, accept, service_of
-from broker_app.reflex.chain import Further, HeaderBlocks, InBroker, Step
+from broker_app.reflex.chain import ChainStep, Further, HeaderBlocks, InBroker
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.further import FurtherMessages
 from broker_app.reflex.patterns import ServicePattern
@@ -96,7 +96,7 @@ def delete_copy(declaration: Declaration, context: Context) -> InBroker:
 class _Watched:
     """A `delete_copy` declaration."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: ChainStep) -> None:
         self.step = step
         self.pattern = ServicePattern(step.declaration.service)
 
@@ -114,7 +114,7 @@ class CopyDeletion:
         self._watched: list[_Watched] = []
         self._reading: set[asyncio.Task[None]] = set()
 
-    def use(self, steps: Iterable[Step]) -> None:
+    def use(self, steps: Iterable[ChainStep]) -> None:
         """Watch the queues of these declarations."""
         self._watched = [_Watched(step) for step in steps]
         self._engine.broker.store.watches_ends = self._watches if self._watched else None

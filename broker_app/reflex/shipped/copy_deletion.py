@@ -19,7 +19,7 @@ from broker_app.core import header_block
 from broker_app.core.message import Message
 from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
-from broker_app.reflex.chain import Step
+from broker_app.reflex.chain import ChainStep
 from broker_app.reflex.local_services import QueueConsumer
 from broker_app.reflex.shipped.copies import COPY_ID, COPY_QUEUE, MAX_IDS
 
@@ -30,7 +30,7 @@ SEARCH_S: Final = 2.0
 class CopyDeletionService(QueueConsumer):
     """Consumes requests, and carries them out one by one."""
 
-    def __init__(self, engine: Engine, address: str, step: Step) -> None:
+    def __init__(self, engine: Engine, address: str, step: ChainStep) -> None:
         super().__init__(engine, address)
         self._step = step
         self._waiting: list[tuple[int, Message]] = []

@@ -107,7 +107,7 @@ def digest_of(entry: AuditEntry, previous: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Verdict(NamedTuple):
+class AuditVerdict(NamedTuple):
     """The result of a verification: the number of valid entries, the first and the last number that should
     exist, and the number of the first entry that is missing or does not match its predecessor, if any.
     """
@@ -118,7 +118,7 @@ class Verdict(NamedTuple):
     broken_at: int | None
 
 
-def verify() -> Verdict:
+def verify() -> AuditVerdict:
     """Verify the whole log. Locks nothing: entries never change."""
     while True:
         chain = _chain()
@@ -128,14 +128,14 @@ def verify() -> Verdict:
             return verdict
 
 
-def _verify(chain: AuditChain) -> Verdict:
+def _verify(chain: AuditChain) -> AuditVerdict:
     number, digest, count = chain.pruned, chain.pruned_digest, 0
     for entry in AuditEntry.objects.filter(number__lte=chain.last).order_by("number").iterator(1000):
         if entry.number != number + 1 or entry.digest != digest_of(entry, digest):
-            return Verdict(count, chain.pruned + 1, chain.last, number + 1)
+            return AuditVerdict(count, chain.pruned + 1, chain.last, number + 1)
         number, digest, count = entry.number, entry.digest, count + 1
     whole = (number, digest) == (chain.last, chain.last_digest)
-    return Verdict(count, chain.pruned + 1, chain.last, None if whole else number + 1)
+    return AuditVerdict(count, chain.pruned + 1, chain.last, None if whole else number + 1)
 
 
 def _chain() -> AuditChain:

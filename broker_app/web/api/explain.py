@@ -24,7 +24,7 @@ from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, Json, array_of, o
 from broker_app.net.stomp.login.registrations import MAX_NAME
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
-from broker_app.rules.explain import Step
+from broker_app.rules.explain import RuleStep
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import MAX_RULES, Rules
 from broker_app.web.api import request_params
@@ -289,5 +289,5 @@ def _shown_rule(number: int, rule: Rule) -> dict[str, Any]:
     return {"number": number, "name": rule.name, "effect": rule.effect, "source": rule.source}
 
 
-def _concerns(step: Step, event: Event) -> bool:
+def _concerns(step: RuleStep, event: Event) -> bool:
     return step.rule.concerns(event.user, event.groups)

@@ -84,7 +84,7 @@ class NewResult(serializers.Serializer[Any]):
         return states
 
 
-class Result(APIView):
+class ReconciliationResult(APIView):
     """The newest result of a run."""
 
     permission_classes = (MayAdminister,)

@@ -65,7 +65,7 @@ def _of_member(member: Member, default: Any) -> _Json:
     return {"type": kind, "minimum": member.least, "maximum": member.most, **about}
 
 
-def _of_mask(member: mask.Member, default: Any) -> _Json:
+def _of_mask(member: mask.MaskMember, default: Any) -> _Json:
     if isinstance(default, list):
         return {**_NAMES, "maxItems": mask.MOST, "default": default, "description": member.about}
     return {**_TEXT, "maxLength": 1000, "default": default, "description": member.about}

@@ -24,7 +24,7 @@ _KEYS: Final = gettext_lazy("keys")
 _STEPS: Final = (_DOCUMENT, _ISSUER, _ADDRESSES, _LOGIN, _KEYS)
 
 
-class Step(NamedTuple):
+class DiscoveryStep(NamedTuple):
     """A step of the test: `ok` is None if it was not reached; `detail` says what was found."""
 
     name: str | Promise
@@ -36,15 +36,18 @@ class _Failed(Exception):
     """A step failed, for a reason in words."""
 
 
-def examine(issuer: str) -> list[Step]:
+def examine(issuer: str) -> list[DiscoveryStep]:
     """All steps for an issuer; those behind one without which they cannot be made are not reached."""
     issuer = issuer.rstrip("/")
     try:
         document = _json(issuer + PLACE)
     except _Failed as failed:
-        return [Step(_DOCUMENT, False, str(failed)), *(Step(name, None) for name in _STEPS[1:])]
+        return [
+            DiscoveryStep(_DOCUMENT, False, str(failed)),
+            *(DiscoveryStep(name, None) for name in _STEPS[1:]),
+        ]
     return [
-        Step(_DOCUMENT, True, issuer + PLACE),
+        DiscoveryStep(_DOCUMENT, True, issuer + PLACE),
         _step(_ISSUER, lambda: _issuer(document, issuer)),
         _step(_ADDRESSES, lambda: _addresses(document)),
         _step(_LOGIN, lambda: _login(document)),
@@ -52,12 +55,12 @@ def examine(issuer: str) -> list[Step]:
     ]
 
 
-def _step(name: str | Promise, check: Callable[[], str]) -> Step:
+def _step(name: str | Promise, check: Callable[[], str]) -> DiscoveryStep:
     """The step whose finding `check` returns; it raises _Failed."""
     try:
-        return Step(name, True, check())
+        return DiscoveryStep(name, True, check())
     except _Failed as failed:
-        return Step(name, False, str(failed))
+        return DiscoveryStep(name, False, str(failed))
 
 
 def _json(address: str) -> dict[str, Any]:

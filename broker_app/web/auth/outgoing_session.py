@@ -17,7 +17,7 @@ from requests.utils import get_encoding_from_headers, select_proxy
 from broker_app.peers.http_client.address_filter import EVERY_ADDRESS, AddressFilter
 from broker_app.peers.http_client.answer import MAX_BODY
 from broker_app.peers.http_client.client import HttpClient
-from broker_app.peers.http_client.exchange import Answer, HttpRequest, Unanswered
+from broker_app.peers.http_client.exchange import HttpAnswer, HttpRequest, Unanswered
 
 #: seconds for one request
 TIMEOUT_S: Final = 10.0
@@ -63,7 +63,7 @@ class _Adapter(HTTPAdapter):
         return _response(request, answer)
 
 
-async def _exchange(request: PreparedRequest, verify: bool | str) -> Answer:
+async def _exchange(request: PreparedRequest, verify: bool | str) -> HttpAnswer:
     """Raises Unanswered, or OSError for a file of authorities that cannot be read."""
     authorities = verify if isinstance(verify, str) else where()
     client = HttpClient(AddressFilter(EVERY_ADDRESS), tls=ssl.create_default_context(cafile=authorities))
@@ -91,7 +91,7 @@ async def _exchange(request: PreparedRequest, verify: bool | str) -> Answer:
         await client.close()
 
 
-def _response(request: PreparedRequest, answer: Answer) -> Response:
+def _response(request: PreparedRequest, answer: HttpAnswer) -> Response:
     if len(answer.body) >= MAX_BODY:
         raise Unreachable(f"the answer is longer than {MAX_BODY // 1024} KiB", request=request)
     response = Response()

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.core.exceptions import ValidationError
 
-from broker_app.features.notifications.target import LONGEST, MOST_TARGETS, Target
+from broker_app.features.notifications.target import LONGEST, MOST_TARGETS, NotificationTarget
 from broker_app.models import AlertRule
 from broker_app.telemetry.alerts.condition import SEVERITIES
 from broker_app.telemetry.alerts.conditions import CONDITIONS
@@ -73,7 +73,7 @@ class AlertRules(ResourceType):
         check_texts("notify", spec["notify"], most=MOST_TARGETS, longest=LONGEST)
         for target in spec["notify"]:
             try:
-                Target.of(target)
+                NotificationTarget.of(target)
             except ValueError as fault:
                 raise ValidationError({"notify": f"{target[:100]} {fault}"}) from None
 

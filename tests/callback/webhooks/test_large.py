@@ -14,7 +14,7 @@ from broker_app.features.callbacks.webhooks.cloud_event import Event
 from broker_app.features.callbacks.webhooks.push_log import PushLog
 from broker_app.features.callbacks.webhooks.push_totals import PushTotals
 from broker_app.features.callbacks.webhooks.sender import Sender
-from broker_app.peers.http_client.exchange import Answer, HttpRequest
+from broker_app.peers.http_client.exchange import HttpAnswer, HttpRequest
 from tests.callback.webhooks.hooks import SECRET, callback
 from tests.support.loop_turns import loop_turns
 
@@ -27,9 +27,9 @@ class Poster:
     def __init__(self) -> None:
         self.requests: list[HttpRequest] = []
 
-    async def send(self, request: HttpRequest) -> Answer:
+    async def send(self, request: HttpRequest) -> HttpAnswer:
         self.requests.append(request)
-        return Answer(204, {}, b"")
+        return HttpAnswer(204, {}, b"")
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -17,11 +17,11 @@ from broker_app.features.callbacks.webhooks.host import (
     UNCONNECTED,
 )
 from broker_app.peers.http_client import exchange
-from broker_app.peers.http_client.exchange import Answer, Unanswered
+from broker_app.peers.http_client.exchange import HttpAnswer, Unanswered
 
 
-def of(status: int, retry_after: str = "") -> verdict.Verdict:
-    return verdict.of_answer(Answer(status, {"retry-after": retry_after} if retry_after else {}, b""))
+def of(status: int, retry_after: str = "") -> verdict.PushVerdict:
+    return verdict.of_answer(HttpAnswer(status, {"retry-after": retry_after} if retry_after else {}, b""))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from broker_app.base.causes import CAUSES
 from broker_app.base.events import DECLARED
 from broker_app.features.bridge.bridge_errors import of_connecting
 from broker_app.features.callbacks.webhooks.verdict import described
-from broker_app.peers.http_client.exchange import Answer
+from broker_app.peers.http_client.exchange import HttpAnswer
 from broker_app.telemetry.event_log import EventLog
 from broker_app.web.console.base.causes import cause_in_words, detail_in_words
 
@@ -43,8 +43,8 @@ def test_each_cause_and_each_sentence_of_an_event_is_translated() -> None:
             of_connecting(socket.gaierror(-2, "Name or service not known")).detail,
             "der Hostname ist unbekannt: Name or service not known",
         ),
-        (described(Answer(500, {}, b"no database")), "die Antwort war 500: no database"),
-        (described(Answer(404, {}, b"")), "die Antwort war 404"),
+        (described(HttpAnswer(500, {}, b"no database")), "die Antwort war 500: no database"),
+        (described(HttpAnswer(404, {}, b"")), "die Antwort war 404"),
         ("something else", "something else"),
         ("", ""),
     ],

@@ -29,7 +29,7 @@ from broker_app.features.cluster.configuration.central_reload import BrokerReloa
 from broker_app.features.cluster.links.frames import ChangedSetting
 from broker_app.features.cluster.record.keeper import KeeperResult, unchanged
 from broker_app.features.cluster.report import AdoptedReport, ClusterReport, DiscoveryReport
-from broker_app.net.http.listing import Page
+from broker_app.net.http.listing import ListingPage
 from broker_app.net.rest.node.cluster_clients import client_listing
 from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering
@@ -109,7 +109,7 @@ class AnsweringNode:
     async def cluster_clients(self) -> tuple[ListsReport, RebalanceReport]:
         return self.lists, self.rebalance
 
-    async def list_cluster_clients(self, query: dict[str, str]) -> Page:
+    async def list_cluster_clients(self, query: dict[str, str]) -> ListingPage:
         return client_listing(500).page(self.clients, query)
 
     async def rebalance_clients(self, user: str) -> Rebalancing | None:

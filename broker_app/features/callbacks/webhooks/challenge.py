@@ -16,35 +16,35 @@ from broker_app.features.callbacks.webhooks import cloud_event
 from broker_app.features.callbacks.webhooks.cloud_event import CHALLENGE_TYPE
 from broker_app.features.callbacks.webhooks.sender import Sender
 from broker_app.features.callbacks.webhooks.verdict import described
-from broker_app.peers.http_client.exchange import Answer, Unanswered
+from broker_app.peers.http_client.exchange import HttpAnswer, Unanswered
 
 _ORIGIN, _CONFIRMATION, _ALLOWED = (
     "webhook-request-origin", "webhook-request-callback", "webhook-allowed-origin",
 )  # fmt: skip
 
 
-class Result(NamedTuple):
+class ChallengeResult(NamedTuple):
     """`passed` is True if the receiver agrees; else `detail` has its answer, and the right one."""
 
     passed: bool
     detail: str = ""
 
 
-async def challenge(sender: Sender, origin: str, source: str, confirmation: str) -> Result:
+async def challenge(sender: Sender, origin: str, source: str, confirmation: str) -> ChallengeResult:
     """Challenge the URL of a callback. `origin` names this broker, `confirmation` is the address of a request
     by which the receiver may agree later, or empty."""
     try:
         answer = await sender.ask("OPTIONS", _handshake(origin, confirmation))
     except Unanswered as error:
-        return Result(False, error.detail)
+        return ChallengeResult(False, error.detail)
     if 200 <= answer.status < 300 and _allows(answer, origin):
-        return Result(True)
+        return ChallengeResult(True)
     if answer.status >= 500 and answer.status != 501:
-        return Result(False, f"to OPTIONS, {described(answer)}")
+        return ChallengeResult(False, f"to OPTIONS, {described(answer)}")
     return await _echo(sender, source, answer)
 
 
-async def _echo(sender: Sender, source: str, to_options: Answer) -> Result:
+async def _echo(sender: Sender, source: str, to_options: HttpAnswer) -> ChallengeResult:
     expected = secrets.token_urlsafe(24)
     event = cloud_event.of_json(
         f"chl_{secrets.token_hex(12)}",
@@ -56,10 +56,10 @@ async def _echo(sender: Sender, source: str, to_options: Answer) -> Result:
     )
     done = await sender.try_once(event)
     if done.answer is None:
-        return Result(False, done.verdict.detail)
+        return ChallengeResult(False, done.verdict.detail)
     if 200 <= done.answer.status < 300 and _echoed(done.answer.body) == expected:
-        return Result(True)
-    return Result(
+        return ChallengeResult(True)
+    return ChallengeResult(
         False,
         f"to OPTIONS, it answered {to_options.status} without WebHook-Allowed-Origin, and to a POST with a "
         f"challenge {done.answer.status} without the challenge; it has to answer one of them: see "
@@ -72,7 +72,7 @@ def _handshake(origin: str, confirmation: str) -> tuple[tuple[str, str], ...]:
     return ((_ORIGIN, origin), *later)
 
 
-def _allows(answer: Answer, origin: str) -> bool:
+def _allows(answer: HttpAnswer, origin: str) -> bool:
     allowed = [one.strip() for one in answer.headers.get(_ALLOWED, "").split(",")]
     return "*" in allowed or origin in allowed
 

@@ -29,7 +29,7 @@ from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.host import Host
 from broker_app.features.callbacks.webhooks.push_totals import PushTotals
 from broker_app.features.callbacks.webhooks.sender import Sender
-from broker_app.features.callbacks.webhooks.verdict import ACCEPTED, ENDED, NO_ATTEMPTS, Verdict
+from broker_app.features.callbacks.webhooks.verdict import ACCEPTED, ENDED, NO_ATTEMPTS, PushVerdict
 
 #: the id of its subscription
 _ID: Final = "callback"
@@ -195,7 +195,7 @@ class Deliverer(InnerReceiver):
             push.add_done_callback(self._pushes.discard)
 
     async def _push(self, tag: int, message: Message) -> None:
-        found = Verdict(verdict.FAILED, detail=causes.BROKER_STOPPED)
+        found = PushVerdict(verdict.FAILED, detail=causes.BROKER_STOPPED)
         retry_at = time.monotonic()
         try:
             found = await self._send(message)
@@ -207,15 +207,15 @@ class Deliverer(InnerReceiver):
         finally:
             self._settle(tag, message, found, retry_at)
 
-    async def _send(self, message: Message) -> Verdict:
+    async def _send(self, message: Message) -> PushVerdict:
         """The verdict on one push; the host has room for another one after it."""
-        found = Verdict(verdict.FAILED)
+        found = PushVerdict(verdict.FAILED)
         try:
             event = cloud_event.of_message(message, self._ids.of(message).decode(), self._source)
             found = await self._sender.push(event, message.attempts + 1)
         except Exception as error:  # a bug: this message failed, and others go on
             internal_errors.note("a webhook", error, self._callback.name)
-            found = Verdict(verdict.FAILED, detail=f"internal error of the broker: {error!r}")
+            found = PushVerdict(verdict.FAILED, detail=f"internal error of the broker: {error!r}")
         finally:
             self._host.end(found.effect, found.detail, found.pause_s)
         return found
@@ -227,7 +227,7 @@ class Deliverer(InnerReceiver):
             self._go_on.set()
             self._go_on = asyncio.Event()
 
-    def _retry_delay_s(self, message: Message, found: Verdict) -> float:
+    def _retry_delay_s(self, message: Message, found: PushVerdict) -> float:
         callback = self._sender.callback
         delay_s = verdict.retry_delay_s(message.attempts + 1, callback.retry_s, callback.max_retry_s)
         return max(delay_s, found.delay_s)
@@ -249,7 +249,7 @@ class Deliverer(InnerReceiver):
             self._resting -= 1
         return self._retries > retries
 
-    def _settle(self, tag: int, message: Message, found: Verdict, retry_at: float) -> None:
+    def _settle(self, tag: int, message: Message, found: PushVerdict, retry_at: float) -> None:
         self._give(message.size)
         if tag not in self._peer.unsettled:
             return  # the subscription was ended meanwhile, and the message returned

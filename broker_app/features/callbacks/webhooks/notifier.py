@@ -24,7 +24,7 @@ from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.cloud_event import ARRIVED_TYPE, Event
 from broker_app.features.callbacks.webhooks.host import Host
 from broker_app.features.callbacks.webhooks.sender import Sender
-from broker_app.features.callbacks.webhooks.verdict import ACCEPTED, ENDED, Verdict
+from broker_app.features.callbacks.webhooks.verdict import ACCEPTED, ENDED, PushVerdict
 
 log = logging.getLogger(__name__)
 
@@ -160,8 +160,8 @@ class Notifier:
                 return
             await self._room.wait()
 
-    async def _push(self, event_id: str, found: Notification, attempt: int) -> Verdict:
-        done = Verdict(verdict.FAILED)
+    async def _push(self, event_id: str, found: Notification, attempt: int) -> PushVerdict:
+        done = PushVerdict(verdict.FAILED)
         try:
             done = await self._sender.push(self._event(event_id, found), attempt)
         finally:

@@ -12,16 +12,16 @@ from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.cloud_event import Event
 from broker_app.features.callbacks.webhooks.push_log import LoggedPush, PushLog
 from broker_app.features.callbacks.webhooks.signature import signature_headers
-from broker_app.features.callbacks.webhooks.verdict import Verdict
-from broker_app.peers.http_client.exchange import Answer, HttpRequest, Poster, Unanswered
+from broker_app.features.callbacks.webhooks.verdict import PushVerdict
+from broker_app.peers.http_client.exchange import HttpAnswer, HttpRequest, Poster, Unanswered
 
 
 class Attempt(NamedTuple):
     """A request, and its answer or the reason why there is none."""
 
     request: HttpRequest
-    answer: Answer | None
-    verdict: Verdict
+    answer: HttpAnswer | None
+    verdict: PushVerdict
     seconds: float
 
 
@@ -33,7 +33,7 @@ class Sender:
         self._poster = poster
         self._log = log
 
-    async def push(self, event: Event, attempt: int) -> Verdict:
+    async def push(self, event: Event, attempt: int) -> PushVerdict:
         """Push an event, and keep the outcome in the log."""
         began_s = time.time()
         done = await self.try_once(event, attempt)
@@ -55,7 +55,7 @@ class Sender:
             return Attempt(request, None, verdict.of_silence(error), time.monotonic() - began)
         return Attempt(request, answer, verdict.of_answer(answer), time.monotonic() - began)
 
-    async def ask(self, method: str, headers: tuple[tuple[str, str], ...]) -> Answer:
+    async def ask(self, method: str, headers: tuple[tuple[str, str], ...]) -> HttpAnswer:
         """The answer to a request without a body. Raises Unanswered."""
         callback = self.callback
         request = HttpRequest(method, callback.url, headers + self._authorization, b"", callback.timeout_s)

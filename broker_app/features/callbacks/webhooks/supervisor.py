@@ -25,7 +25,7 @@ from broker_app.features.callbacks.webhooks.host import Hosts
 from broker_app.features.callbacks.webhooks.push_totals import PushTotals
 from broker_app.features.callbacks.webhooks.report import CallbackReport, CallbackTest, CallbackTotals, Push
 from broker_app.features.callbacks.webhooks.state_file import StateFile
-from broker_app.features.callbacks.webhooks.webhook import Environment, Webhook
+from broker_app.features.callbacks.webhooks.webhook import Webhook, WebhookEnvironment
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.exchange import Poster
 
@@ -62,7 +62,7 @@ class Supervisor:
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._tests = Shares(lambda: MAX_TESTS, "tests of callbacks")
         self._totals = PushTotals()
-        self._environment = Environment(
+        self._environment = WebhookEnvironment(
             engine,
             self._requests,
             self._subscriptions,

@@ -18,7 +18,7 @@ from broker_app.features.callbacks.webhooks.host import (
     UNCONNECTED,
 )
 from broker_app.peers.http_client import exchange
-from broker_app.peers.http_client.exchange import Answer, Unanswered
+from broker_app.peers.http_client.exchange import HttpAnswer, Unanswered
 
 #: outcomes of pushes, by which they are counted
 ACCEPTED, ENDED, DELAYED, REFUSED, FAILED, TIMED_OUT, UNREACHABLE, FORBIDDEN, UNSENT = OUTCOMES = tuple(PUSH)
@@ -36,7 +36,7 @@ _GONE, _TOO_MANY, _UNAVAILABLE = 410, 429, 503
 _SHOWN: Final = 200
 
 
-class Verdict(NamedTuple):
+class PushVerdict(NamedTuple):
     """The outcome of a push. `delay_s` is the shortest time to the next attempt that the receiver asks for, 0
     if it does not; `pause_s` the time for which its host is to be left alone; `effect` is for the host."""
 
@@ -48,33 +48,33 @@ class Verdict(NamedTuple):
     effect: str = ""
 
 
-def of_answer(answer: Answer) -> Verdict:
+def of_answer(answer: HttpAnswer) -> PushVerdict:
     """The verdict on an answer."""
     status, detail = answer.status, described(answer)
     if 200 <= status < 300:
-        return Verdict(ACCEPTED, status, "", effect=ALIVE)
+        return PushVerdict(ACCEPTED, status, "", effect=ALIVE)
     if status == _GONE:
-        return Verdict(ENDED, status, detail, effect=ALIVE)
+        return PushVerdict(ENDED, status, detail, effect=ALIVE)
     delay_s = _retry_after_s(answer)
     if status in (_TOO_MANY, _UNAVAILABLE) and delay_s:
-        return Verdict(DELAYED, status, detail, delay_s, delay_s, RETRY_AFTER)
+        return PushVerdict(DELAYED, status, detail, delay_s, delay_s, RETRY_AFTER)
     if status >= 500:
-        return Verdict(FAILED, status, detail, delay_s, effect=BROKEN)
-    return Verdict(REFUSED, status, detail, delay_s, effect=ALIVE)
+        return PushVerdict(FAILED, status, detail, delay_s, effect=BROKEN)
+    return PushVerdict(REFUSED, status, detail, delay_s, effect=ALIVE)
 
 
-def of_silence(error: Unanswered) -> Verdict:
+def of_silence(error: Unanswered) -> PushVerdict:
     """The verdict on a push without an answer."""
     if error.code == exchange.TIMEOUT:
-        return Verdict(TIMED_OUT, 0, error.detail, effect=SILENT)
+        return PushVerdict(TIMED_OUT, 0, error.detail, effect=SILENT)
     if error.code == exchange.ADDRESS:
-        return Verdict(FORBIDDEN, 0, error.detail, effect=SILENT)
+        return PushVerdict(FORBIDDEN, 0, error.detail, effect=SILENT)
     if error.code == exchange.NO_WORKER:
-        return Verdict(UNSENT, 0, error.detail, pause_s=_WORKER_PAUSE_S, effect=NO_WORKER)
+        return PushVerdict(UNSENT, 0, error.detail, pause_s=_WORKER_PAUSE_S, effect=NO_WORKER)
     if error.code == exchange.WORKER:
-        return Verdict(FAILED, 0, error.detail)
+        return PushVerdict(FAILED, 0, error.detail)
     effect = UNCONNECTED if error.code in _CONNECTING else BROKEN
-    return Verdict(UNREACHABLE, 0, error.detail, effect=effect)
+    return PushVerdict(UNREACHABLE, 0, error.detail, effect=effect)
 
 
 def retry_delay_s(attempts: int, first_s: float, longest_s: float) -> float:
@@ -83,7 +83,7 @@ def retry_delay_s(attempts: int, first_s: float, longest_s: float) -> float:
     return delay * random.uniform(1 - JITTER, 1 + JITTER)
 
 
-def described(answer: Answer) -> str:
+def described(answer: HttpAnswer) -> str:
     """An answer as one sentence."""
     if 300 <= answer.status < 400:
         where = _text(answer.headers.get("location", ""))
@@ -93,7 +93,7 @@ def described(answer: Answer) -> str:
     return sentence.format(status=answer.status, text=body)
 
 
-def _retry_after_s(answer: Answer) -> float:
+def _retry_after_s(answer: HttpAnswer) -> float:
     """The seconds of `Retry-After`, which may be a date; 0 without one."""
     given = answer.headers.get("retry-after", "").strip()
     if given.isascii() and given.isdigit():

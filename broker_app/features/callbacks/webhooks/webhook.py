@@ -63,7 +63,7 @@ class Notify(Protocol):
     def __call__(self, name: str, event: Event, **fields: object) -> None: ...
 
 
-class Environment(NamedTuple):
+class WebhookEnvironment(NamedTuple):
     """The parts that all webhooks of a node share.
 
     `source` names the broker in CloudEvents, `origin` in the handshake; `confirm_url` is the address at which
@@ -88,7 +88,7 @@ class Environment(NamedTuple):
 class Webhook:
     """The webhook of one callback. Made within the running loop; `start` it, and `stop` it in the end."""
 
-    def __init__(self, callback: Callback, environment: Environment) -> None:
+    def __init__(self, callback: Callback, environment: WebhookEnvironment) -> None:
         self.callback = callback
         self.log = PushLog(environment.totals)
         self.state = VERIFYING

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from broker_app.base.process.task_supervisor import supervised
 from broker_app.peers.http_client import exchange
-from broker_app.peers.http_client.exchange import Answer, HttpRequest, Poster, Unanswered
+from broker_app.peers.http_client.exchange import HttpAnswer, HttpRequest, Poster, Unanswered
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class WorkerPoster:
             supervised("answers of webhook workers", self._receive), name="answers of webhook workers"
         )
 
-    async def send(self, request: HttpRequest) -> Answer:
+    async def send(self, request: HttpRequest) -> HttpAnswer:
         """The answer that a worker got. Raises Unanswered."""
         number, sent = next(self._numbers), _Sent()
         self._sent[number] = sent
@@ -147,7 +147,7 @@ async def carry_out(
     await reply(task["reply_to"], {**head, **content})
 
 
-def _answer(message: Message) -> Answer:
+def _answer(message: Message) -> HttpAnswer:
     if "code" in message:
         raise Unanswered(message["code"], message["detail"])
-    return Answer(message["status"], message["headers"], message["body"])
+    return HttpAnswer(message["status"], message["headers"], message["body"])

@@ -47,14 +47,14 @@ _TEXTS: Final = frozenset(
 _OWN_NUMBERS: Final = frozenset({"role"})
 
 
-class Content(NamedTuple):
+class CentralContent(NamedTuple):
     """The settings in a central file, and what it orders besides them."""
 
     values: list[CentralValue]
     expected: list[Expectation]
 
 
-def read(url: str) -> Content:
+def read(url: str) -> CentralContent:
     """The content of the file at a URL. Raises ConfigError with all that is wrong in it."""
     name = url.rpartition("/")[2] or url
     wrong: list[str] = []
@@ -81,7 +81,7 @@ def read(url: str) -> Content:
         )
     if wrong:
         raise ConfigError("\n".join(wrong))
-    return Content(list(found.values()), expected)
+    return CentralContent(list(found.values()), expected)
 
 
 def _value(key: str, text: str, source: str) -> CentralValue | None:

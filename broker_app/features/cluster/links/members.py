@@ -36,7 +36,7 @@ _MOST_ATTEMPTS: Final = 30
 _SUREST_FIRST: Final[tuple[FoundBy, ...]] = get_args(FoundBy)
 
 
-class Member:
+class ClusterMember:
     """Another broker: `name` is empty until it was reached."""
 
     def __init__(self, address: str, found_by: FoundBy) -> None:
@@ -87,12 +87,12 @@ class Members:
         self._hidden: set[str] = set()
         self._make_link = make_link
         self._tls = tls
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, ClusterMember] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._is_stopped = False
         self._to_dial = addresses
         #: links that this broker has dialled and that have not ended, with the address that it has used
-        self._dialled: dict[Link, Member] = {}
+        self._dialled: dict[Link, ClusterMember] = {}
 
     def start(self) -> None:
         """Connect to all that are known."""
@@ -106,11 +106,11 @@ class Members:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def all(self) -> list[Member]:
+    def all(self) -> list[ClusterMember]:
         """The other brokers, by name and address."""
         return sorted(self._members.values(), key=lambda member: (member.name or "~", member.address))
 
-    def named(self, name: str) -> Member | None:
+    def named(self, name: str) -> ClusterMember | None:
         """The broker with this name; None if it was never reached."""
         return next((one for one in self._members.values() if name and one.name == name), None)
 
@@ -154,7 +154,7 @@ class Members:
             if fault := hidden(address, self._own_address):
                 self._hide(address, fault)
                 continue
-            self._members[address] = Member(address, found_by)
+            self._members[address] = ClusterMember(address, found_by)
             keep = supervised(f"link to {address}", partial(self._keep, address))
             self._tasks[address] = asyncio.create_task(keep)
 
@@ -223,7 +223,7 @@ class Members:
             raise Refused("own-address", "this address is that of the broker itself")
         raise _same_name(own, broker)
 
-    def _member_of(self, broker: f.Identity) -> Member:
+    def _member_of(self, broker: f.Identity) -> ClusterMember:
         """The member with this name, else with this address, else a new one. A broker that has moved is the
         one at its new address, if that is known."""
         named = self.named(broker.name)
@@ -234,7 +234,7 @@ class Members:
             self.learn([broker.address], "broker")
         if not broker.address and len(self._members) < f.MOST_BROKERS:
             # An adopted broker: it connects to others, and none to it.
-            return self._members.setdefault(f"~{broker.name}", Member("", "broker"))
+            return self._members.setdefault(f"~{broker.name}", ClusterMember("", "broker"))
         found = self._members.get(broker.address)
         if broker.address in self._hidden:
             raise Refused("cluster-mismatch", hidden(broker.address, self._own_address))
@@ -261,20 +261,20 @@ class Members:
             else:
                 dialled.reason = reason
 
-    def _has_another_address(self, dialled: Member, link: Link) -> bool:
+    def _has_another_address(self, dialled: ClusterMember, link: Link) -> bool:
         """Return whether the broker that a link has reached is known by another address, and linked."""
         name = link.broker.name if link.broker is not None else ""
         return any(
             one is not dialled and one.name == name and one.link is not None for one in self._members.values()
         )
 
-    def _unlink(self, member: Member, link: Link) -> None:
+    def _unlink(self, member: ClusterMember, link: Link) -> None:
         member.link = None
         member.sent += link.consumers.sent
         member.received += link.queues.received
         member.returned += link.queues.returned
 
-    def _forget(self, member: Member) -> None:
+    def _forget(self, member: ClusterMember) -> None:
         """Do not connect to an address any more."""
         self._own.add(member.address)
         self._members.pop(member.address, None)
@@ -298,7 +298,7 @@ class Members:
                 await self._try(member)
             await asyncio.sleep(RETRY_REFUSED_S if member.is_refused else RETRY_S)
 
-    async def _try(self, member: Member) -> None:
+    async def _try(self, member: ClusterMember) -> None:
         host, _, port = member.address.rpartition(":")
         host = host.strip("[]")
 
@@ -324,7 +324,7 @@ class Members:
             log.debug("%s cannot be reached: %s", member.address, error)
 
 
-def _is_absent(member: Member, attempts: int) -> bool:
+def _is_absent(member: ClusterMember, attempts: int) -> bool:
     """Return whether a broker that only others have named has answered none of so many attempts."""
     return member.is_unconfirmed and not member.is_refused and attempts >= _MOST_ATTEMPTS
 

@@ -13,7 +13,7 @@ from broker_app.base.refused import Refused
 from broker_app.core.commands import DeleteQueue
 from broker_app.core.destination import has_wildcard
 from broker_app.engine.client import EngineClient
-from broker_app.features.cluster.record.destination_changes import Applied, Wanted
+from broker_app.features.cluster.record.destination_changes import Applied, WantedValues
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _QUEUE_PREFIX: Final = "/queue/"
 class Configuration(Protocol):
     """The configuration of this broker. Its methods block; they raise Refused while it cannot be used."""
 
-    def apply(self, broker: str, wanted: Mapping[str, Wanted]) -> Applied:
+    def apply(self, broker: str, wanted: Mapping[str, WantedValues]) -> Applied:
         """Write rows as `broker` has changed them, those that can be written."""
 
     def removed_since(self, version: int) -> list[str]:
@@ -34,7 +34,7 @@ class Configuration(Protocol):
 class NoConfiguration:
     """A configuration that cannot be changed: that of a broker which was started without a database."""
 
-    def apply(self, broker: str, wanted: Mapping[str, Wanted]) -> Applied:
+    def apply(self, broker: str, wanted: Mapping[str, WantedValues]) -> Applied:
         return Applied(0, {}, dict.fromkeys(wanted, "this broker has no configuration database"))
 
     def removed_since(self, version: int) -> list[str]:
@@ -55,9 +55,9 @@ class DestinationApplier:
         self._client = client
         self._applied = applied
         self._report = report
-        self._wanted: asyncio.Queue[tuple[str, dict[str, Wanted]]] = asyncio.Queue()
+        self._wanted: asyncio.Queue[tuple[str, dict[str, WantedValues]]] = asyncio.Queue()
 
-    def apply(self, broker: str, wanted: dict[str, Wanted]) -> None:
+    def apply(self, broker: str, wanted: dict[str, WantedValues]) -> None:
         """Apply rows soon."""
         self._wanted.put_nowait((broker, wanted))
 
@@ -73,7 +73,7 @@ class DestinationApplier:
                     await self._delete_queue(broker, name)
             self._applied(applied)
 
-    async def _written(self, broker: str, wanted: dict[str, Wanted]) -> Applied:
+    async def _written(self, broker: str, wanted: dict[str, WantedValues]) -> Applied:
         while True:
             try:
                 return await asyncio.to_thread(self._configuration.apply, broker, wanted)

@@ -17,7 +17,7 @@ from broker_app.features.cluster.record.change_record import DESTINATION, Change
 _BATCH: Final = 200
 
 
-class Row(Protocol):
+class DestinationRow(Protocol):
     """The settings of a destination or pattern, and the version of the configuration that wrote them."""
 
     @property
@@ -27,10 +27,10 @@ class Row(Protocol):
     def version(self) -> int: ...
 
 
-Rows = Mapping[str, Row]
+Rows = Mapping[str, DestinationRow]
 
 
-class Wanted(NamedTuple):
+class WantedValues(NamedTuple):
     """The values that a row is to have, None for no row, if its version is `expected` (0: no row)."""
 
     values: dict[str, object] | None
@@ -54,7 +54,7 @@ class DestinationChanges:
         self,
         record: ChangeRecord,
         note: Callable[[Iterable[Change]], object],
-        apply: Callable[[str, dict[str, Wanted]], object],
+        apply: Callable[[str, dict[str, WantedValues]], object],
     ) -> None:
         self._record = record
         self._note = note
@@ -69,7 +69,7 @@ class DestinationChanges:
         self._values: dict[str, Mapping[str, Any]] = {}
         #: names whose entry is to be applied
         self._waiting: dict[str, None] = {}
-        self._applying: dict[str, Wanted] = {}
+        self._applying: dict[str, WantedValues] = {}
 
     def begin(self, version: int, rows: Rows, since: int, removed: Iterable[str]) -> None:
         """Compare the configuration with the record when the broker starts. What is newer than the version
@@ -135,7 +135,7 @@ class DestinationChanges:
                 del self._waiting[name]
             elif entry.origin == origin:
                 del self._waiting[name]
-                self._applying[name] = Wanted(entry.value, self._seen.get(name, 0))
+                self._applying[name] = WantedValues(entry.value, self._seen.get(name, 0))
         if self._applying:
             self._apply(origin, self._applying)
 

@@ -23,7 +23,7 @@ NAME: Final = "cluster_record.jsonl"
 _FORMAT: Final = 1
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of: the format of the file, an entry, or the version up to which the configuration of this broker
     is in the record."""
 
@@ -70,7 +70,7 @@ class RecordFile:
         lines = _lines(entries, configuration)
         is_new = not self.lines
         if is_new:
-            lines.insert(0, Line(format=_FORMAT))
+            lines.insert(0, RecordLine(format=_FORMAT))
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "ab") as file:
             file.write(_encoded(lines))
@@ -82,7 +82,7 @@ class RecordFile:
 
     def rewrite(self, entries: Iterable[Entry], configuration: int = 0) -> None:
         """Replace the contents: by all of the new ones, or by nothing of them."""
-        lines = [Line(format=_FORMAT), *_lines(entries, configuration)]
+        lines = [RecordLine(format=_FORMAT), *_lines(entries, configuration)]
         fresh = self.path.with_name(self.path.name + ".new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -96,14 +96,14 @@ class RecordFile:
 
 def backup(entries: Iterable[Entry]) -> bytes:
     """A file with these entries."""
-    return _encoded([Line(format=_FORMAT), *_lines(entries, 0)])
+    return _encoded([RecordLine(format=_FORMAT), *_lines(entries, 0)])
 
 
 def contents(path: str, lines: list[bytes]) -> Contents:
     """The contents of a file, or of a backup, by its lines. Raises UnreadableRecord."""
     entries: list[Entry] = []
     configuration = 0
-    decoder = msgspec.json.Decoder(Line)
+    decoder = msgspec.json.Decoder(RecordLine)
     for number, text in enumerate(lines, 1):
         try:
             line = decoder.decode(text)
@@ -126,12 +126,12 @@ def contents(path: str, lines: list[bytes]) -> Contents:
     return Contents(entries, configuration, len(lines))
 
 
-def _lines(entries: Iterable[Entry], configuration: int) -> list[Line]:
-    lines = [Line(entry=entry) for entry in entries]
-    return [*lines, Line(configuration=configuration)] if configuration else lines
+def _lines(entries: Iterable[Entry], configuration: int) -> list[RecordLine]:
+    lines = [RecordLine(entry=entry) for entry in entries]
+    return [*lines, RecordLine(configuration=configuration)] if configuration else lines
 
 
-def _encoded(lines: Iterable[Line]) -> bytes:
+def _encoded(lines: Iterable[RecordLine]) -> bytes:
     encode = msgspec.json.encode
     return b"".join(encode(line) + b"\n" for line in lines)
 

@@ -48,7 +48,7 @@ from broker_app.journal.store import (
     LogBatch,
     LogExtent,
     Note,
-    Row,
+    StoredRow,
     StoreFull,
     Unreachable,
 )
@@ -374,7 +374,7 @@ class FileStore:
 
     # ------------------------------------------------------------------------------- log
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoredRow]:
         """See `store.Store.rows`."""
         with self._reading() as home:
             for number, name in segments(home):
@@ -385,7 +385,7 @@ class FileStore:
                         next(rows, None)
                     for row in rows:
                         offsets.add(row)
-                        yield Row(number, row.first_position, row.records, row.size, row.positions)
+                        yield StoredRow(number, row.first_position, row.records, row.size, row.positions)
 
     def append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
         """See `store.Store.append`."""

@@ -23,7 +23,7 @@ from broker_app.rules.event import BROWSE, RECEIVE
 OFFLINE, STALLED, ACTIVE = SUBSCRIPTION
 
 
-class Subscriptions:
+class SubscriptionEndpoints:
     """Endpoints `subscriptions` and `topics/{name}/subscriptions`. Names are the broker's own, so that the
     address of one needs no topic."""
 

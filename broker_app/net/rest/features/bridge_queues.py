@@ -17,7 +17,7 @@ from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.destinations.status import QueueEndpoints
 from broker_app.net.rest.features.bridges import no_such
 from broker_app.net.rest.messages.browse import Browser
-from broker_app.net.rest.messages.publish import Publisher
+from broker_app.net.rest.messages.publish import RestPublisher
 from broker_app.rules.event import BROWSE, SEND
 from mom_client.storeandforward import Forwarded, forwarded
 
@@ -33,7 +33,7 @@ class BridgeQueues:
         self,
         engine_client: EngineClient,
         policy: Callable[[], Policy],
-        publisher: Publisher,
+        publisher: RestPublisher,
         browser: Browser,
         facts: QueueEndpoints,
     ) -> None:

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from broker_app.base.refused import Refused
 from broker_app.features.channels.channels import Channels
-from broker_app.features.channels.content import Answer, Content, joined
+from broker_app.features.channels.content import CallOutcome, ChannelContent, joined
 from broker_app.features.channels.report import SiteReport
 from broker_app.features.channels.requests import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS
 from broker_app.features.channels.statuses import OK
@@ -61,9 +61,9 @@ class SiteEndpoints:
         multiple = boolean(query, "multiple")
         timeout_ms = whole_number(query, "timeout_ms", DEFAULT_TIMEOUT_MS, 1, MAX_TIMEOUT_MS)
         content = await self._content(request, query)
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[CallOutcome] = asyncio.get_running_loop().create_future()
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: CallOutcome) -> None:
             if not future.done():  # the client may have left
                 future.set_result(answer)
 
@@ -75,10 +75,10 @@ class SiteEndpoints:
             return json_reply(Parts([part_of(part) for part in answer.content.parts()]))
         return Reply(200, _BYTES, answer.content.body)
 
-    async def _content(self, request: Request, query: dict[str, str]) -> Content:
+    async def _content(self, request: Request, query: dict[str, str]) -> ChannelContent:
         """The content of a message or a request: the body as it is, or the parts in it. Raises Refused."""
         request.access.check_may_send(request.client)
         body = await request.body(self._limits.max_body_bytes)
         if not boolean(query, "parts"):
-            return Content(body)
+            return ChannelContent(body)
         return joined([part.content() for part in decode(body, Parts).parts])

@@ -23,7 +23,7 @@ from broker_app.net.http.requests import Departed, Idempotency, Request, boolean
 from broker_app.net.rest.messages import cloudevents
 from broker_app.net.rest.messages.cloudevents import item_of
 from broker_app.net.rest.messages.envelopes import Envelopes, Item
-from broker_app.net.rest.messages.publish import COMMAND_BYTES, Publisher
+from broker_app.net.rest.messages.publish import COMMAND_BYTES, RestPublisher
 from broker_app.rules.event import SEND
 
 #: submitted lines whose answers are awaited together
@@ -39,7 +39,7 @@ class BatchPublisher:
     """Endpoints `…/messages/batch`."""
 
     def __init__(
-        self, engine_client: EngineClient, publisher: Publisher, envelopes: Envelopes, limits: RestLimits
+        self, engine_client: EngineClient, publisher: RestPublisher, envelopes: Envelopes, limits: RestLimits
     ) -> None:
         self._engine_client = engine_client
         self._publisher = publisher

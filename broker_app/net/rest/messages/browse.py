@@ -75,7 +75,7 @@ class Search(NamedTuple):
     most_bytes: int = 1 << 62
 
 
-class Page(NamedTuple, Generic[_Row]):
+class BrowsePage(NamedTuple, Generic[_Row]):
     """Rows of messages whose bodies have `size` bytes in all; `next` is the cursor where others follow."""
 
     rows: list[_Row]
@@ -252,19 +252,19 @@ class Browser:
 
     async def search(
         self, search: Search, after: Cursor | None, show: Callable[[Shown], _Row]
-    ) -> tuple[Page[_Row], bool]:
+    ) -> tuple[BrowsePage[_Row], bool]:
         """One page, in as many steps as needed; and True if it ended at the limit of scanned messages or of
         time. `show` makes its rows; a body that they refer to is not counted by the budget any more."""
         clock = time.monotonic
         ends_s = clock() + _MAX_SEARCH_S
-        page: Page[_Row] = Page([], after, 0, 0, 0)
+        page: BrowsePage[_Row] = BrowsePage([], after, 0, 0, 0)
         while True:
             left = search._replace(
                 limit=search.limit - len(page.rows), most_bytes=search.most_bytes - page.size
             )
             find, stored = partial(self._following, left, page.next), partial(_stored, left)
             async with self._engine_client.read_in_turn(find, stored, partial(self._run, left)) as run:
-                page = Page(
+                page = BrowsePage(
                     page.rows + [show(row) for row in run.rows],
                     run.next,
                     run.approx_total,
@@ -291,7 +291,7 @@ class Browser:
             )
         return _Step((found or [])[:count], len(found or ()) > count)
 
-    def _run(self, search: Search, step: _Step, most: int) -> Page[Shown]:
+    def _run(self, search: Search, step: _Step, most: int) -> BrowsePage[Shown]:
         """The part of the page that one step finds, in which `most` messages are read. Raises
         NoSuchPosition or LeftMemory if one was removed since it was found."""
         until_s = time.monotonic() + _SLICE_S
@@ -311,7 +311,7 @@ class Browser:
         if search.state == core_browse.DELAYED:
             total = self._broker.scheduler.delayed(search.address)
         following = found[scanned - 1].cursor if more or scanned < len(found) else None
-        return Page(rows, following, total, scanned, size)
+        return BrowsePage(rows, following, total, scanned, size)
 
     def _loaded(
         self, queue: Queue, found: Sequence[core_browse.Item], search: Search, most: int

@@ -30,7 +30,14 @@ from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.messages.bulk_filter import filtered
-from broker_app.net.rest.messages.bulk_rows import MEDIA_TYPE, PartBuilder, Target, Wanted, parsed, wanted
+from broker_app.net.rest.messages.bulk_rows import (
+    MEDIA_TYPE,
+    BulkTarget,
+    PartBuilder,
+    WantedEnvelope,
+    parsed,
+    wanted,
+)
 from broker_app.net.rest.messages.envelopes import Envelopes
 from broker_app.net.rest.messages.message_json import rfc3339
 from broker_app.reflex.reflexes import Reflexes
@@ -118,9 +125,11 @@ class BulkEndpoints:
         refused = [row.facts for row in builder.refused]
         return json_reply({"rows": written, "dead_letters": builder.refused_rows, "refused": refused})
 
-    async def _targets(self, request: Request, asked: Iterable[Wanted]) -> dict[Destination, Target]:
+    async def _targets(
+        self, request: Request, asked: Iterable[WantedEnvelope]
+    ) -> dict[Destination, BulkTarget]:
         """The destinations, with what they take from this client."""
-        found: dict[Destination, Target] = {}
+        found: dict[Destination, BulkTarget] = {}
         for at, destination in enumerate(
             {one.destination for one in asked if one.destination is not None}, 1
         ):
@@ -129,14 +138,14 @@ class BulkEndpoints:
                 await asyncio.sleep(0)
         return found
 
-    def _target(self, request: Request, destination: Destination) -> Target:
+    def _target(self, request: Request, destination: Destination) -> BulkTarget:
         address = destination.address
         policy = self._broker.turn.policies.of(address)
         limits = [most for most in (largest_body(policy), self._limits.max_body_bytes) if most]
         dead = BULK_DEAD_LETTERS
         if destination.kind == QUEUE and policy.use_dead_letters and not address.endswith(DEAD_SUFFIX):
             dead = dead_letters.address_of(address, policy)
-        return Target(self._refusal(request, destination), min(limits), dead)
+        return BulkTarget(self._refusal(request, destination), min(limits), dead)
 
     def _refusal(self, request: Request, destination: Destination) -> Refused | None:
         """The refusal of all rows to a destination, None if there is none. A pause ends, and is checked at

@@ -61,7 +61,7 @@ class RowsHead(msgspec.Struct, forbid_unknown_fields=True):
     envelopes: list[RowEnvelope]
 
 
-class Wanted(NamedTuple):
+class WantedEnvelope(NamedTuple):
     """An envelope of a request: its destination and envelope, or the refusal of both."""
 
     given: RowEnvelope
@@ -70,7 +70,7 @@ class Wanted(NamedTuple):
     refusal: Refused | None
 
 
-class Target(NamedTuple):
+class BulkTarget(NamedTuple):
     """A destination: the refusal of all rows to it, the bytes of the largest body that it takes, and the
     queue of its dead letters."""
 
@@ -118,12 +118,12 @@ def parsed(body: bytes, limits: RestLimits) -> tuple[list[RowEnvelope], Rows]:
     return head.envelopes, rows
 
 
-def wanted(given: Sequence[RowEnvelope], envelopes: Envelopes) -> list[Wanted]:
+def wanted(given: Sequence[RowEnvelope], envelopes: Envelopes) -> list[WantedEnvelope]:
     """The destination and envelope of each, or why there are none."""
     return [_wanted(one, envelopes) for one in given]
 
 
-def _wanted(given: RowEnvelope, envelopes: Envelopes) -> Wanted:
+def _wanted(given: RowEnvelope, envelopes: Envelopes) -> WantedEnvelope:
     try:
         destination = parse(given.destination)
         if destination.kind not in (QUEUE, TOPIC):
@@ -132,9 +132,9 @@ def _wanted(given: RowEnvelope, envelopes: Envelopes) -> Wanted:
             )
         if given.body is not UNSET or given.body_base64 is not None:
             raise invalid("/envelopes", "an envelope has no body; the bodies of all rows follow the head")
-        return Wanted(given, destination, envelopes.of_item(destination.address, given), None)
+        return WantedEnvelope(given, destination, envelopes.of_item(destination.address, given), None)
     except Refused as refusal:
-        return Wanted(given, None, None, refusal)
+        return WantedEnvelope(given, None, None, refusal)
 
 
 class PartBuilder:
@@ -143,7 +143,7 @@ class PartBuilder:
     def __init__(
         self,
         owner: Owner,
-        targets: Mapping[Destination, Target],
+        targets: Mapping[Destination, BulkTarget],
         envelopes: Envelopes,
         *,
         dead_letters: bool,
@@ -162,7 +162,7 @@ class PartBuilder:
         self._changed: dict[Envelope, int] = {}
 
     def build(
-        self, asked: Sequence[Wanted], rows: Rows, decided: Mapping[int, FilteredRow]
+        self, asked: Sequence[WantedEnvelope], rows: Rows, decided: Mapping[int, FilteredRow]
     ) -> list[bytes | memoryview]:
         """The content of the part; `decided` are rows that reflexes have seen, by number. Raises Refused."""
         self._stored = [StoredEnvelope.of(one.envelope or Envelope("")) for one in asked]
@@ -191,7 +191,7 @@ class PartBuilder:
         )
         return encoded(head, Rows(indexes, rows.sizes, rows.bodies))
 
-    def _largest(self, one: Wanted) -> int:
+    def _largest(self, one: WantedEnvelope) -> int:
         """The bytes of the largest body of this envelope; -1 if all of its rows are refused."""
         if one.destination is None or one.given.body_bytes is not None:
             return -1
@@ -199,7 +199,7 @@ class PartBuilder:
             return -1
         return self._targets[one.destination].largest
 
-    def _refusal(self, one: Wanted, size: int, largest: int) -> Refused:
+    def _refusal(self, one: WantedEnvelope, size: int, largest: int) -> Refused:
         if one.destination is None:
             assert one.refusal is not None
             return one.refusal
@@ -218,7 +218,7 @@ class PartBuilder:
         if len(self.refused) < MAX_LISTED:
             self.refused.append(row)
 
-    def _dead_index(self, index: int, one: Wanted, refusal: Refused) -> int:
+    def _dead_index(self, index: int, one: WantedEnvelope, refusal: Refused) -> int:
         """The index of the envelope of a refused row as a dead letter."""
         key = index, refusal.detail
         if key not in self._dead:
@@ -233,7 +233,7 @@ class PartBuilder:
             self._stored.append(StoredEnvelope.of(envelope))
         return self._changed[envelope]
 
-    def _dead_envelope(self, one: Wanted, refusal: Refused) -> Envelope:
+    def _dead_envelope(self, one: WantedEnvelope, refusal: Refused) -> Envelope:
         address = BULK_DEAD_LETTERS
         if one.destination is not None and refusal.code != _NOT_ALLOWED:
             address = self._targets[one.destination].dead_letters
@@ -261,7 +261,7 @@ class PartBuilder:
         )
 
 
-def _by_address(asked: Sequence[Wanted], needs: Sequence[Need]) -> dict[str, Need]:
+def _by_address(asked: Sequence[WantedEnvelope], needs: Sequence[Need]) -> dict[str, Need]:
     """The room that is needed at each destination."""
     found: dict[str, Need] = {}
     for one, need in zip(asked, needs, strict=True):

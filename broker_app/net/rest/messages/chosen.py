@@ -20,7 +20,7 @@ from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net.http.large_body import Piece
 from broker_app.net.http.refusals import invalid
-from broker_app.net.rest.messages.held_deliveries import Deliveries, wait_decided
+from broker_app.net.rest.messages.held_deliveries import RequestDeliveries, wait_decided
 
 #: the status of messages that were left out because the answer was long enough: ask for them again
 LEFT: Final = "left"
@@ -103,7 +103,7 @@ class ChosenMessages:
         self, address: str, seqs: Sequence[int], user: str, lease_s: float, client: str
     ) -> tuple[Sequence[int], list[tuple[int, Message]], list[TransferResult]]:
         """Deliver the first of the messages; returns their positions, the deliveries and what is missing."""
-        deliveries = Deliveries()
+        deliveries = RequestDeliveries()
         subscription = self._engine_client.open_collection(deliveries, user)
         deliver = partial(c.DeliverChosen, self._engine_client.peer, subscription, address)
         terms = round(lease_s * 1000), None, client

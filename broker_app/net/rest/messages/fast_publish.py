@@ -25,7 +25,7 @@ from broker_app.net.http.routing import PREFIX, Router
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.messages.envelopes import Envelopes
-from broker_app.net.rest.messages.publish import COMMAND_BYTES, Publisher, Target
+from broker_app.net.rest.messages.publish import COMMAND_BYTES, PublishTarget, RestPublisher
 from broker_app.rules.event import REST, SEND
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Caller:
         self.record_address = client.record_address
         self.policy = policy
         self.until = until
-        self.targets: set[Target] = set()
+        self.targets: set[PublishTarget] = set()
 
 
 class Connection(Protocol):
@@ -74,9 +74,9 @@ class Post:
     def __init__(
         self,
         engine_client: EngineClient,
-        publisher: Publisher,
+        publisher: RestPublisher,
         connection: Connection,
-        target: Target,
+        target: PublishTarget,
         number: int,
     ) -> None:
         self._engine_client = engine_client
@@ -119,7 +119,7 @@ class FastPublish:
         credentials: Credentials,
         logins: Logins,
         access: Access,
-        publisher: Publisher,
+        publisher: RestPublisher,
         envelopes: Envelopes,
         limits: RestLimits,
         numbers: itertools.count[int],
@@ -140,7 +140,7 @@ class FastPublish:
         self.max_body = min(self.MAX_BODY, limits.max_body_bytes)
         self._clock = asyncio.get_running_loop().time
         #: by address as it was sent; None for addresses that always take the full path
-        self._targets: dict[bytes, Target | None] = {}
+        self._targets: dict[bytes, PublishTarget | None] = {}
 
     def take(self, connection: Connection, url: bytes, headers: list[Header], body: bytes) -> bool:
         """Publish the body of a POST to `url`; False, with nothing done, when it must take the full path."""
@@ -170,7 +170,7 @@ class FastPublish:
         engine_client.submit(publish, len(body) + COMMAND_BYTES)
         return True
 
-    def _find(self, url: bytes) -> Target | None:
+    def _find(self, url: bytes) -> PublishTarget | None:
         target = None
         if url.startswith(PREFIX.encode()) and b"?" not in url and b"#" not in url:
             try:
@@ -185,7 +185,7 @@ class FastPublish:
             self._targets[url] = target
         return target
 
-    def _permit(self, caller: Caller, target: Target) -> None:
+    def _permit(self, caller: Caller, target: PublishTarget) -> None:
         """Check the permission to send, and remember it with the credentials. Raises Refused."""
         self._access.check(caller.client, SEND, target.destination)
         if len(caller.targets) >= self.MAX_TARGETS:

@@ -16,7 +16,7 @@ LOOK_S: Final = 0.01
 LONGEST_S: Final = 30.0
 
 
-class Deliveries:
+class RequestDeliveries:
     """Collects the deliveries of one request."""
 
     def __init__(self) -> None:
@@ -32,7 +32,9 @@ class Deliveries:
         """Do nothing: chosen messages come without a subscription that could be ended."""
 
 
-async def wait_decided(engine_client: EngineClient, subscription_id: str, deliveries: Deliveries) -> None:
+async def wait_decided(
+    engine_client: EngineClient, subscription_id: str, deliveries: RequestDeliveries
+) -> None:
     """Wait until no delivery of a subscription is held, for `LONGEST_S` at most."""
     if not engine_client.engine.delivery_interceptors:
         return

@@ -23,7 +23,7 @@ from broker_app.net.rest.messages.envelopes import Envelopes, Item
 _NOTHING_SPECIAL = DeliveryOptions()
 
 
-class Line(Item, forbid_unknown_fields=True):
+class NdjsonLine(Item, forbid_unknown_fields=True):
     """One message. `id` and `time` are those it had when it was exported; an import gives new ones."""
 
     id: str | UnsetType = UNSET
@@ -63,7 +63,7 @@ class MessageLines:
     def read(self, address: str, line: bytes) -> tuple[Envelope, bytes]:
         """Envelope and body of a message to `address`. Raises Refused."""
         try:
-            item = decode(line, Line)
+            item = decode(line, NdjsonLine)
             headers = item.headers or {}
             dead = {name: headers.pop(name) for name in dead_letter_headers.FACTS if name in headers}
             was_exported = not isinstance(item.id, UnsetType)

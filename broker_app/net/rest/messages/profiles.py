@@ -19,7 +19,7 @@ from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.messages.envelopes import Envelopes
-from broker_app.net.rest.messages.publish import COMMAND_BYTES, Publisher, Target
+from broker_app.net.rest.messages.publish import COMMAND_BYTES, PublishTarget, RestPublisher
 
 
 class Seed(Protocol):
@@ -48,7 +48,7 @@ class ProfileEndpoints:
     def __init__(
         self,
         engine_client: EngineClient,
-        publisher: Publisher,
+        publisher: RestPublisher,
         envelopes: Envelopes,
         limits: RestLimits,
         seeds: Seeds,
@@ -58,7 +58,7 @@ class ProfileEndpoints:
         self._envelopes = envelopes
         self._limits = limits
         self._seeds = seeds
-        self._target = Target(profiles.SEEDS, b"")
+        self._target = PublishTarget(profiles.SEEDS, b"")
         self._listing = Listing[Seed](
             {
                 "id": lambda seed: seed.id,

@@ -25,14 +25,14 @@ COMMAND_BYTES = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Target:
+class PublishTarget:
     """The target; `location` is the address of a message there, with a placeholder for its id, or empty."""
 
     destination: Destination
     location: bytes
 
 
-class Publisher:
+class RestPublisher:
     """Endpoints `…/messages`."""
 
     MAX_CACHED = 1_024
@@ -42,7 +42,7 @@ class Publisher:
         self._envelopes = envelopes
         self._limits = limits
         self._ids = engine_client.engine.broker.turn.ids
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, PublishTarget] = {}
         #: publishes a batch of CloudEvents
         self.publish_batch: Callable[[Request, Destination], Awaitable[Reply]]
 
@@ -66,13 +66,13 @@ class Publisher:
             return await self.publish_batch(request, destination)
         return self.created(await self._publish(request, target), target, copies)
 
-    def permitted(self, request: Request, address: str) -> Target:
+    def permitted(self, request: Request, address: str) -> PublishTarget:
         """The destination of a request, if sending is permitted. Raises Refused."""
         target = self.target(address)
         request.access.check(request.client, SEND, target.destination)
         return target
 
-    def target(self, address: str) -> Target:
+    def target(self, address: str) -> PublishTarget:
         """The destination of a request. Raises Refused for an invalid name."""
         target = self._targets.get(address)
         if target is None:
@@ -81,13 +81,13 @@ class Publisher:
             if destination.is_queue:
                 where = f"?queue={quote(destination.name, safe='')}".replace("%", "%%")
                 location = b"/api/v1/messages/%b" + where.encode()
-            target = Target(destination, location)
+            target = PublishTarget(destination, location)
             if len(self._targets) >= self.MAX_CACHED:
                 self._targets.clear()
             self._targets[address] = target
         return target
 
-    def created(self, message: Message, target: Target, copies: int = 1) -> Reply:
+    def created(self, message: Message, target: PublishTarget, copies: int = 1) -> Reply:
         """The reply to a message that was accepted."""
         message_id = self._ids.of(message)
         # After the commit, what is recorded is on the disk.
@@ -102,7 +102,7 @@ class Publisher:
         headers = ((b"location", target.location % message_id),) if target.location else ()
         return Reply(201, JSON, body, headers)
 
-    async def _publish(self, request: Request, target: Target) -> Message:
+    async def _publish(self, request: Request, target: PublishTarget) -> Message:
         engine_client = self._engine_client
         headers, address = request.headers, target.destination.address
         is_event = request.media_type == cloudevents.STRUCTURED

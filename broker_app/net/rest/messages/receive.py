@@ -27,7 +27,7 @@ from broker_app.net.http.replies import JSON, Header, Reply, encode, separated
 from broker_app.net.http.requests import Departed, Request, boolean, whole_number, within
 from broker_app.net.rest.messages import message_json
 from broker_app.net.rest.messages.chosen import ChosenMessages
-from broker_app.net.rest.messages.held_deliveries import Deliveries, wait_decided
+from broker_app.net.rest.messages.held_deliveries import RequestDeliveries, wait_decided
 from broker_app.rules.event import RECEIVE
 
 AUTO, LEASE = "auto", "lease"
@@ -63,7 +63,7 @@ class ReceiveRequest(msgspec.Struct, forbid_unknown_fields=True):
     seqs: list[int | str] | None = None
 
 
-class Collection(Deliveries):
+class Collection(RequestDeliveries):
     """The deliveries of one receive, which wake it."""
 
     def __init__(self, wait: WaitingRequest) -> None:

@@ -16,7 +16,7 @@ from broker_app.base.audit_actions import KINDS
 from broker_app.models import AuditEntry
 from broker_app.web.actions import API, CLI, CLUSTER, CONSOLE, FILE, START, STOMP, audit
 from broker_app.web.api.audit import NDJSON, lines
-from broker_app.web.console.base.differences import Line, between, labels
+from broker_app.web.console.base.differences import DifferenceLine, between, labels
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.labels import done, name_of, one_of
 from broker_app.web.console.versions import whole
@@ -127,7 +127,7 @@ class AuditPage(AdministratorsPage):
         return render(request, "console/audit.html", context)
 
 
-def _row(entry: AuditEntry) -> tuple[AuditEntry, str, str, list[Line], tuple[str, ...]]:
+def _row(entry: AuditEntry) -> tuple[AuditEntry, str, str, list[DifferenceLine], tuple[str, ...]]:
     """An entry with the name of its resource, what was done, and the fields and secrets that it changed."""
     lines, secrets = between(entry.kind, entry.before, entry.after), labels(entry.kind, entry.secrets)
     return entry, name_of(entry.kind, entry.key), done(entry.action), lines, secrets

@@ -16,7 +16,7 @@ from broker_app.web.resource_types import Spec
 _SHOWN_FAULTS = 5
 
 
-class Line(NamedTuple):
+class DifferenceLine(NamedTuple):
     """The label of a field, and its values before and after as words; None means not set."""
 
     field: str
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
     kind: str
     one: str
     key: str
-    lines: list[Line]
+    lines: list[DifferenceLine]
     secrets: tuple[str, ...]
     #: whether the resource is new, or no longer there
     made: bool = False
@@ -46,12 +46,12 @@ def difference(changed: Changed) -> Difference:
     return Difference(done(changed.action), changed.kind, one, changed.key, lines, secrets, made, gone)
 
 
-def between(kind: str, before: Spec | None, after: Spec | None) -> list[Line]:
+def between(kind: str, before: Spec | None, after: Spec | None) -> list[DifferenceLine]:
     """The fields in which two specs of a kind differ. Of a new or removed resource, those that are set."""
     was, now = (_telling(spec, other) for spec, other in ((before, after), (after, before)))
     words = FieldWords(kind)
     return [
-        Line(
+        DifferenceLine(
             words.label(field),
             words.value(field, was[field]) if field in was else None,
             words.value(field, now[field]) if field in now else None,

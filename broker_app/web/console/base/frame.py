@@ -99,7 +99,7 @@ NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (
 TAB_BAR = ("console", "console:queues", "console:topics", "console:alerts")
 
 
-class Line(NamedTuple):
+class NavigationLine(NamedTuple):
     """A navigation entry as it is rendered; `here` is True if the current page lies below it."""
 
     address: str
@@ -156,7 +156,7 @@ def _address_of(url_name: str, administrator: bool) -> str:
     return reverse(url_name) if any(administrator or item.for_all for item in items) else ""
 
 
-def _navigation(path: str, administrator: bool) -> list[tuple[StrPromise | str, list[Line]]]:
+def _navigation(path: str, administrator: bool) -> list[tuple[StrPromise | str, list[NavigationLine]]]:
     """The navigation: its groups with the entries that the current user may see."""
     groups = [
         (title, [(reverse(item.url_name), item) for item in items if administrator or item.for_all])
@@ -174,7 +174,10 @@ def _navigation(path: str, administrator: bool) -> list[tuple[StrPromise | str, 
     return [
         (
             title,
-            [Line(address, item.title, item.icon, item.key, address == here) for address, item in items],
+            [
+                NavigationLine(address, item.title, item.icon, item.key, address == here)
+                for address, item in items
+            ],
         )
         for title, items in groups
         if items

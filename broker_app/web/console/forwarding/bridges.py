@@ -167,7 +167,7 @@ class BridgesPage(ListPage):
         }
 
 
-class Step(NamedTuple):
+class FormStep(NamedTuple):
     """A step of the form for a new bridge with its fields; `more` are fields whose defaults are usually
     right."""
 
@@ -179,24 +179,24 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step(
+    FormStep(
         "name", _("Name"), _("Messages sent to /bridge/NAME/QUEUE are forwarded "
                              "over the bridge of that name."),
         ("name", "comment"),
     ),
-    Step(
+    FormStep(
         "where", _("Address"), _("The remote broker: MOM, or any broker that supports STOMP 1.2."),
         ("protocol", "hostname", "port"), ("host", "path", "ca_file"),
     ),
-    Step(
+    FormStep(
         "login", _("Log in"), _("A user of the remote broker. The password is stored here and never shown."),
         ("user", "password"),
     ),
-    Step(
+    FormStep(
         "test", _("Test"),
         _("Tests host name, connection, login and permissions, step by step. Nothing is sent or saved."),
     ),
-    Step(
+    FormStep(
         "save", _("Preview"), _("The effect of saving, and the same bridge as text "
                                 "for a configuration file."), (),
         ("desired", "paused_queues", "retry_s", "idle_s", "scan_s", "stalled_s", "window",

@@ -26,7 +26,7 @@ MAX_USERS = 100
 _BY_ADMINISTRATOR = "an administrator may do everything"
 
 
-class Verdict(NamedTuple):
+class AccessVerdict(NamedTuple):
     """A decision about access: allowed or not, the reason, and the name of the deciding rule, if any."""
 
     allowed: bool
@@ -41,8 +41,8 @@ class Permissions(NamedTuple):
     """
 
     names: list[str]
-    put: Verdict
-    take: Verdict
+    put: AccessVerdict
+    take: AccessVerdict
 
 
 def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, object]:
@@ -80,19 +80,19 @@ def _reflexes_of(request: HttpRequest, address: str) -> dict[str, object]:
 
 def _permissions(rules: Rules, users: Iterable[User], destination: Destination) -> list[Permissions]:
     """The users by what decides about them, in the order of the first of each."""
-    groups: dict[tuple[Verdict, Verdict], list[str]] = {}
+    groups: dict[tuple[AccessVerdict, AccessVerdict], list[str]] = {}
     for user in users:
         put, take = (_verdict(rules, user, right, destination) for right in (SEND, RECEIVE))
         groups.setdefault((put, take), []).append(user.username)
     return [Permissions(names, *verdicts) for verdicts, names in groups.items()]
 
 
-def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> Verdict:
+def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> AccessVerdict:
     before = decided_before_rules(
         user.username, right, destination, admin=user.is_superuser, monitor=is_monitor(user)
     )
     if before is not None and before.allowed and user.is_superuser:
-        return Verdict(True, _BY_ADMINISTRATOR, "")
+        return AccessVerdict(True, _BY_ADMINISTRATOR, "")
     decision: Decision = before or rules.decide(
         Event(
             user=user.username,
@@ -100,7 +100,7 @@ def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> 
             **asked_of_rules(right, destination),
         )
     )
-    return Verdict(decision.allowed, decision.reason, decision.rule.name if decision.rule else "")
+    return AccessVerdict(decision.allowed, decision.reason, decision.rule.name if decision.rule else "")
 
 
 def _dead_letters(name: str, effective: dict[str, Effective]) -> dict[str, object]:

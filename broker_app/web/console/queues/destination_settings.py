@@ -199,7 +199,7 @@ class JsonForm(ResourceForm):
         return None
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """A setting as the page shows it: field, effective value, source; `place` is the address of the
     source."""
 
@@ -292,7 +292,7 @@ class SettingsView:
             **more,
         }
 
-    def _groups(self, form: ResourceForm) -> list[tuple[str | Promise, list[Row]]]:
+    def _groups(self, form: ResourceForm) -> list[tuple[str | Promise, list[SettingRow]]]:
         effective = settings_for(self.kind, self.name).effective(self.address)
         words = FieldWords(KIND)
         found = []
@@ -303,12 +303,12 @@ class SettingsView:
                 found.append((group.title, rows))
         return found
 
-    def _row(self, words: FieldWords, field: Any, value: Any, source: str) -> Row:
+    def _row(self, words: FieldWords, field: Any, value: Any, source: str) -> SettingRow:
         setting = SETTINGS[field.name]
         no_name = setting.name == "dead_letters" and value == ""
         shown = f"{self.name}{DEAD_SUFFIX}" if no_name else words.value(setting.name, value)
         meter = METERS.get(setting.name, "") if self.kind == "queue" and not is_pattern(self.address) else ""
-        return Row(setting, field, shown, _words_of(source), self._place(source), meter)
+        return SettingRow(setting, field, shown, _words_of(source), self._place(source), meter)
 
     def _place(self, source: str) -> str:
         """The address of a pattern's page; empty if it is not a pattern."""
