@@ -132,7 +132,7 @@ def test_of_many_objects_half_as_many_more_are_set_aside_before_all_are_looked_a
     clock.step_s = 0.021
     gc.collect()
     everything = gc.get_freeze_count()
-    kept = []
+    kept: list[list[list[int]]] = []
     while len(kept) * MANY < everything // 2:
         pauses.check()
         assert gc.get_freeze_count() > 0, "it is not enough yet"
