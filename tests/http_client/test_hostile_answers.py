@@ -112,3 +112,31 @@ async def test_ten_informational_answers_are_passed_over() -> None:
 async def test_an_answer_204_with_a_body_is_an_answer_204(head: bytes) -> None:
     found = await answer_of(b"HTTP/1.1 204 No Content\r\n" + head + b"\r\nhello")
     assert (found.status, found.body) == (204, b"")
+
+
+@pytest.mark.parametrize(
+    ("head", "connections"),
+    [(b"Content-Length: 5\r\n", 3), (b"Transfer-Encoding: chunked\r\n", 3), (b"Content-Length: 0\r\n", 1)],
+)
+async def test_a_body_that_comes_behind_an_answer_204_is_not_taken_for_the_next_answer(
+    head: bytes, connections: int
+) -> None:
+    """Many servers send head and body in two segments."""
+    answering = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answering.append(asyncio.current_task())
+        late = b""
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"{}"):
+                writer.write(late + b"HTTP/1.1 204 No Content\r\n" + head + b"\r\n")
+                late = b"" if b" 0" in head else b"hello"
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        async with client() as http:
+            for _ in range(3):
+                assert (await http.send(request(f"http://{host}:{port}/hook"))).status == 204
+        await asyncio.gather(*filter(None, answering))
+    assert len(answering) == connections

@@ -21,6 +21,8 @@ MAX_BYTES: Final = 256 * 1024
 _FINAL: Final = 200
 #: headers that say where a body ends; without one it is at the end of the connection
 _FRAMING: Final = ("content-length", "transfer-encoding")
+#: answers without a body, whatever their headers say
+_BODILESS: Final = (204, 304)
 
 
 class AnswerReader:
@@ -109,8 +111,16 @@ class AnswerReader:
 
     def on_message_complete(self) -> None:
         if self._in_body:
-            self.keeps_connection = not self.done and self._parser.should_keep_alive()
+            keeps = not self.done and self._parser.should_keep_alive()
+            self.keeps_connection = keeps and not self._announces_wrong_body
             self.done = True
+
+    @property
+    def _announces_wrong_body(self) -> bool:
+        """True if a body is announced where none may be: it may still come, and would be taken for the next
+        answer."""
+        length = self._headers.get("content-length", "0")
+        return self._status in _BODILESS and (length != "0" or "transfer-encoding" in self._headers)
 
     def _refuse(self, sentence: str) -> None:
         self._refusal = sentence
