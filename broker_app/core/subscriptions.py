@@ -43,7 +43,8 @@ from broker_app.core.topics.replay import NOW, parse_start
 from broker_app.core.topics.topic_delivery import TopicDelivery, is_fanned_out
 from broker_app.core.turn import Turn
 
-#: deliveries of ended subscriptions that a connection may still acknowledge, in vain
+#: deliveries of ended subscriptions that a connection may still acknowledge, in vain; of the last one that
+#: ended, as many as its credit
 MAX_RETURNED = 10_000
 
 
@@ -401,6 +402,7 @@ class Subscriptions:
             self._store.close_queue(queue)
             keep_unsettled = False
         if subscription.unsettled and not keep_unsettled:
+            most_returned = max(MAX_RETURNED, subscription.credit)
             for at, tag in enumerate(self._unsettled.take_tags(subscription), 1):
                 if at % RETURNED_AT_ONCE == 0:
                     yield
@@ -410,7 +412,7 @@ class Subscriptions:
                 self._deliveries.return_delivery(*held, CONSUMER_LEFT)
                 if peer.strict:
                     peer.returned[tag] = None
-                    if len(peer.returned) > MAX_RETURNED:
+                    if len(peer.returned) > most_returned:
                         del peer.returned[next(iter(peer.returned))]
         for listener in self.on_end:
             listener(subscription)

@@ -52,6 +52,18 @@ def test_with_automatic_acknowledgement_a_message_is_gone_when_it_leaves(stage: 
     assert ends(stage) == [(1, "acknowledged"), (2, "acknowledged")]
 
 
+def test_all_that_a_subscription_held_when_it_ended_may_still_be_acknowledged_in_vain(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 20
+    monkeypatch.setattr("broker_app.core.subscriptions.MAX_RETURNED", count // 2)
+    client = consumer_of(stage, *[b""] * count, credit=count)
+    client.peer.strict = True
+    client.unsubscribe()
+    client.settle(1, count)
+    assert stage.queue("/queue/a").depth == count
+
+
 def test_an_acknowledged_message_never_comes_again(stage: Stage) -> None:
     client = consumer_of(stage, b"1", b"2", b"3")
     client.settle(2)
