@@ -188,6 +188,19 @@ async def test_of_two_deliveries_of_a_message_a_client_of_1_1_names_the_subscrip
     assert b"add the header subscription" in await client.ask(b"ACK\n%b\n\0" % words)
 
 
+@pytest.mark.parametrize("subscriptions", [2, 3, 4])
+async def test_of_several_deliveries_of_a_message_none_is_taken_for_the_one_that_is_meant(
+    broker: SmallBroker, subscriptions: int
+) -> None:
+    client = await broker.client(version="1.1")
+    for id in range(subscriptions):
+        await client.ask(b"SUBSCRIBE\nid:%d\ndestination:/topic/a\nack:client\nreceipt:s\n\n\0" % id)
+    client.send(b"SEND\ndestination:/topic/a\n\nx\0")
+    message_id = header((await client.frames(subscriptions))[0], b"message-id")
+    refused = await client.ask(b"ACK\nmessage-id:%b\nreceipt:r\n\n\0" % message_id)
+    assert b"add the header subscription" in refused
+
+
 async def test_nack_is_accepted_in_stomp_1_0(broker: SmallBroker) -> None:
     """1.0 knows no NACK; RabbitMQ takes it."""
     client = await broker.client(version="1.0")

@@ -44,22 +44,42 @@ class Tags:
         self.browses = False
         #: by (subscription or None, message-id); 0 if it is ambiguous
         self._latest: dict[tuple[str | None, str], Tag] = {}
+        #: of those that are ambiguous: by message-id
+        self._several: dict[str, set[Tag]] = {}
 
     def remember(self, deliveries: list[Delivery]) -> None:
         """Store deliveries that the client may refer to by message-id."""
-        unsettled = self._peer.unsettled
-        if len(self._latest) > 4 * len(unsettled) + 1000:
-            self._latest = {key: tag for key, tag in self._latest.items() if tag in unsettled}
+        if len(self._latest) > 4 * len(self._peer.unsettled) + 1000:
+            self._forget_settled()
         of = self._ids.of
         for subscription, tag, message in deliveries:
             if tag:
                 message_id = of(message).decode()
-                twice = self._unambiguous and self._latest.get((None, message_id)) in unsettled
+                former = self._latest.get((None, message_id)) if self._unambiguous else None
+                several = former is not None and self._note_others(message_id, former, tag)
                 self._latest[subscription.id, message_id] = tag
-                self._latest[None, message_id] = 0 if twice else tag
+                self._latest[None, message_id] = 0 if several else tag
+
+    def _note_others(self, message_id: str, former: Tag, tag: Tag) -> bool:
+        """Note which deliveries of a message the client holds when it gets another one, `tag`; returns
+        whether there are any."""
+        others = self._several.pop(message_id, set()) | {former}
+        held = {other for other in others if other in self._peer.unsettled}
+        if held:
+            self._several[message_id] = held | {tag}
+        return bool(held)
+
+    def _forget_settled(self) -> None:
+        unsettled = self._peer.unsettled
+        several = self._several
+        several = {id: tags for id, tags in several.items() if not unsettled.keys().isdisjoint(tags)}
+        latest = self._latest.items()
+        self._latest = {key: tag for key, tag in latest if (tag in unsettled if tag else key[1] in several)}
+        self._several = several
 
     def forget(self) -> None:
         self._latest.clear()
+        self._several.clear()
 
     def find(self, given: Headers) -> Tag | None:
         """Return the tag that an ACK or NACK names; None for what a browser showed. Raises Refused."""
