@@ -11,7 +11,7 @@ import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -184,6 +184,8 @@ class Node:
         #: parts that are there and wait for the engine, to be called with what ended it
         self._on_engine_end: list[Callable[[BaseException], None]] = []
         self._started = AsyncExitStack()
+        #: the listeners and sessions of STOMP
+        self._input = ExitStack()
 
     @property
     def mirror(self) -> Mirror | None:
@@ -306,8 +308,10 @@ class Node:
         await self._start_features(started, tasks)
         if self.failed.done():
             raise self.failed.result()
+        self._input.callback(self._end_sessions)
+        started.callback(self._end_sessions)  # those that have come over WebSocket since
         started.callback(self.end_input)
-        await self._listen(started, tasks, stomp, stomp_tls)
+        await self._listen(tasks, stomp, stomp_tls)
         started.callback(rest.stop)
 
     def _parts(self, config: Config) -> NodeParts:
@@ -477,6 +481,11 @@ class Node:
             self.json.resume()
 
     def end_input(self) -> None:
+        """Take nothing more from clients over STOMP as soon as it is known that the node will stop: each turn
+        of the loop until then has more of those that go on sending."""
+        self._input.close()
+
+    def _end_sessions(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they
         should go after a failure is seen later."""
         if not self.failed.done():
@@ -519,20 +528,16 @@ class Node:
             await self.engine.wait_idle()
 
     async def _listen(
-        self,
-        started: AsyncExitStack,
-        tasks: TaskSupervisor,
-        stomp: socket.socket | None,
-        stomp_tls: socket.socket | None,
+        self, tasks: TaskSupervisor, stomp: socket.socket | None, stomp_tls: socket.socket | None
     ) -> None:
         if stomp is not None:
             self.stomp_port = stomp.getsockname()[1]
-            started.callback((await tcp.listen(self.registry, stomp)).close)
+            self._input.callback((await tcp.listen(self.registry, stomp)).close)
         if self._certificates is not None:
             tasks.start("certificates", self._certificates.follow)
             if stomp_tls is not None:
                 self.stomp_tls_port = stomp_tls.getsockname()[1]
-                started.callback(tcp.listen_tls(self.registry, stomp_tls, self._certificates).close)
+                self._input.callback(tcp.listen_tls(self.registry, stomp_tls, self._certificates).close)
 
     # ------------------------------------------------------------------ what Django asks
 

@@ -36,6 +36,7 @@ from broker_app.net.policy.policy import Policy
 from broker_app.net.server.listeners import Listeners, Ports, ports_of
 from broker_app.net.server.serve import serve
 from broker_app.net.stomp.session import VERSION
+from broker_app.net.stomp.session_registry import own_names
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.central_settings import SettingsSource
 from broker_app.node.collector_pauses import CollectorPauses
@@ -137,7 +138,7 @@ class Process:
         #: of operators, on standby and active
         self._actions = OperatorActions()
         self._stop = asyncio.Event()
-        #: what serves now
+        #: the node that serves now
         self._node: Node | None = None
         #: whether an operator has ordered that it starts again after it has stopped
         self.restarts = False
@@ -272,6 +273,8 @@ class Process:
             # What is written here would be replaced by what the active broker has: orders of operators are
             # written after the takeover.
             tasks.start("replicated configuration", replicator.follow)
+        # A name server may take long to answer, and a takeover would wait for it.
+        tasks.start("names of this machine", partial(asyncio.to_thread, own_names))
         try:
             return await stand_by(
                 standby,

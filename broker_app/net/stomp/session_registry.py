@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from broker_app.base.internal_errors import EventListeners
@@ -155,7 +156,7 @@ class SessionRegistry:
         self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
         #: the history of each client
         self.client_events = ClientEvents(time.time)
-        self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}
+        self._hosts = {"", "/", config.name, *config.known_hosts, *own_names()}
         self._hosts = {host.lower() for host in self._hosts}
 
     @property
@@ -358,6 +359,12 @@ class SessionRegistry:
         if self.sessions:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._none_left.wait(), within_s)
+
+
+@cache  # a name server may take seconds to answer
+def own_names() -> tuple[str, str]:
+    """The names of this machine, as they were when they were needed first."""
+    return socket.gethostname(), socket.getfqdn()
 
 
 def _is_address(host: str) -> bool:
