@@ -1,1 +1,1 @@
-"""What a process has of its system: files and their owners, descriptors, priority, threads, tasks."""
+"""Files and their owners, descriptors, priority, threads and tasks: all that a process has of its system."""

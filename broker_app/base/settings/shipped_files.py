@@ -4,4 +4,4 @@ from pathlib import Path
 from typing import Final
 
 #: files of reflexes, in OpenMOM's form
-REFLEX_FILES: Final = Path(__file__).parents[1] / "reflex" / "files"
+REFLEX_FILES: Final = Path(__file__).parents[2] / "reflex" / "files"
