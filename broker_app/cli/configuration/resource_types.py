@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker_app.base import durations
+from broker_app.base.spec_members import SpecMember
 from broker_app.cli.base.failures import USAGE, Failure
-from broker_app.features.bridge.remote import DESIRED_STATES, PROTOCOLS
-from broker_app.features.callbacks.webhooks.callback import MEMBERS, Member
+from broker_app.features.bridge import remote
+from broker_app.features.callbacks.webhooks import callback
 from broker_app.features.masks import mask
 
 _seconds = durations.seconds
@@ -45,7 +46,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _of_member(name: str, member: Member, default: object) -> Field:
+def _of_member(name: str, member: SpecMember, default: object) -> Field:
     if member.choices:
         return Field(f"one of {', '.join(member.choices)}. {member.about}")
     if isinstance(default, bool):
@@ -157,20 +158,14 @@ BRIDGES = ResourceType(
     {
         "hostname": Field("host name of the remote broker"),
         "port": Field("port of the remote broker; default: that of the protocol", int),
-        "protocol": Field(f"one of {', '.join(PROTOCOLS)}"),
+        "protocol": Field(f"one of {', '.join(remote.PROTOCOLS)}"),
         "path": Field("of the WebSocket, for ws and wss"),
         "host": Field("virtual host there, usually /"),
         "user": Field("user of the bridge at the remote broker"),
         "password": Field("@FILE that contains it, or @- for standard input", _secret("password")),
         "ca_file": Field("file of certificate authorities to trust"),
-        "desired": Field(f"one of {', '.join(DESIRED_STATES)}; see `mom bridge pause`"),
         "paused_queues": Field("remote queues whose flows are paused", _names),
-        "retry_s": Field("seconds between attempts to connect", _seconds),
-        "idle_s": Field("seconds without a message until it disconnects", _seconds),
-        "scan_s": Field("seconds between scans for missed messages", _seconds),
-        "stalled_s": Field("seconds without an answer, while messages wait, until it reconnects", _seconds),
-        "window": Field("maximum unanswered messages of a queue", int),
-        "dead_letter_after": Field("refusals after which a message becomes a dead letter; 0: never", int),
+        **{name: _of_member(name, *member) for name, member in remote.MEMBERS.items()},
         "comment": Field("free text"),
     },
     "Configure, show and control bridges, which forward store-and-forward queues to other brokers.",
@@ -206,7 +201,7 @@ CALLBACKS = ResourceType(
             "@FILE with the header of that name, or @- for standard input", _secret("authorization")
         ),
         "headers": Field("JSON object of further headers", _object),
-        **{name: _of_member(name, *member) for name, member in MEMBERS.items()},
+        **{name: _of_member(name, *member) for name, member in callback.MEMBERS.items()},
         "comment": Field("free text"),
     },
     "Configure, show, test and control callbacks, which POST messages to URLs.",

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from broker_app.base.marked import mark as _
+from broker_app.base.spec_members import SpecMember, member, members_of
+
 #: the desired states of a bridge; draining forwards all messages, then pauses
-RUNNING, PAUSED, DRAINING = "running", "paused", "draining"
-DESIRED_STATES: Final = (RUNNING, PAUSED, DRAINING)
+RUNNING, PAUSED, DRAINING = DESIRED_STATES = ("running", "paused", "draining")
 #: how a protocol begins an address of `mom_client.connection.transport`
 _SCHEMES: Final = {"stomp": "stomp", "stomps": "stomp+tls", "ws": "ws", "wss": "wss"}
 PROTOCOLS: Final = tuple(_SCHEMES)
@@ -36,14 +38,50 @@ class Remote:
     user: str = ""
     password: str = field(default="", repr=False)
     ca_file: str = ""
-    desired: str = RUNNING
+    desired: str = member(
+        RUNNING,
+        _("Desired state"),
+        _("a draining bridge accepts no new messages, forwards those that wait, and then pauses"),
+        choices={RUNNING: _("running"), PAUSED: _("paused"), DRAINING: _("draining")},
+    )
     paused_queues: frozenset[str] = frozenset()
-    retry_s: float = 5.0
-    idle_s: float = 60.0
-    scan_s: float = 30.0
-    stalled_s: float = 30.0
-    dead_letter_after: int = 0
-    window: int = 2000
+    retry_s: float = member(
+        5.0, _("Retry interval"), _("seconds between two connection attempts"), least=0.1, most=3_600.0
+    )
+    idle_s: float = member(
+        60.0,
+        _("Idle timeout"),
+        _("seconds without messages after which the bridge disconnects"),
+        least=0.1,
+        most=86_400.0,
+    )
+    scan_s: float = member(
+        30.0,
+        _("Scan interval"),
+        _("seconds between two scans for messages that were missed"),
+        least=0.1,
+        most=60.0,
+    )
+    stalled_s: float = member(
+        30.0,
+        _("Response timeout"),
+        _("seconds without a reply, while messages wait, after which the bridge reconnects"),
+        least=0.1,
+        most=86_400.0,
+    )
+    window: int = member(
+        2000,
+        _("Window"),
+        _("messages of one queue that may be in flight without a confirmation"),
+        least=1,
+        most=10_000,
+    )
+    dead_letter_after: int = member(
+        0,
+        _("Dead-letter after"),
+        _("refusals of a message after which it is dead-lettered; 0: never"),
+        most=1_000_000,
+    )
     #: the reason why the configuration is unusable; empty if it is usable
     config_error: str = ""
 
@@ -89,4 +127,6 @@ def _host_and_port(place: str, default: int) -> tuple[str, int]:
 
 #: members that are not part of the spec
 _NOT_IN_SPEC: Final = {"name", "password", "paused_queues", "config_error"}
+#: by name, and the default of each
+MEMBERS: Final[Mapping[str, tuple[SpecMember, Any]]] = members_of(Remote)
 _FIELDS: Final = frozenset(one.name for one in fields(Remote)) - _NOT_IN_SPEC

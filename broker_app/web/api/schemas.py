@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from broker_app.features.bridge.remote import DESIRED_STATES
-from broker_app.features.callbacks.webhooks.callback import MEMBERS, Member
+from broker_app.base.spec_members import SpecMember
+from broker_app.features.bridge import remote
+from broker_app.features.callbacks.webhooks import callback
 from broker_app.features.masks import mask
 from broker_app.features.notifications.target import MOST_TARGETS
 from broker_app.net.rest.openapi.schemas import (
@@ -23,7 +24,7 @@ from broker_app.telemetry.alerts.condition import SEVERITIES
 from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.web.resource_types import RESOURCE_TYPES, callbacks
 from broker_app.web.resource_types.alerts import MAX_PATTERN, MAX_SECONDS
-from broker_app.web.resource_types.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
+from broker_app.web.resource_types.bridges import LAST_PORT, MAX_QUEUE, PORTS
 from broker_app.web.resource_types.brokers import COLOURS
 from broker_app.web.resource_types.tokens import MAX_GRANTS, RIGHTS
 
@@ -50,12 +51,7 @@ GRANT: Final[_Json] = object_of(
 )
 
 
-def _seconds(name: str) -> _Json:
-    least, most = TIMES[name]
-    return {"type": "number", "minimum": least, "maximum": most, "default": DEFAULTS[name]}
-
-
-def _of_member(member: Member, default: Any) -> _Json:
+def _of_member(member: SpecMember, default: Any) -> _Json:
     about: _Json = {"default": default, "description": member.about}
     if member.choices:
         return {"enum": list(member.choices), **about}
@@ -117,7 +113,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
     },
     "bridges": {
         "hostname": {"type": "string", "minLength": 1, "maxLength": 253},
-        "port": {**whole(*NUMBERS["port"]), "description": f"left out, by protocol: {_PORTS}"},
+        "port": {**whole(1, LAST_PORT), "description": f"left out, by protocol: {_PORTS}"},
         "protocol": {"enum": list(PORTS), "default": "stomp"},
         "path": {"type": "string", "maxLength": 1000, "default": "/ws", "description": "of ws and wss"},
         "host": {"type": "string", "maxLength": 255, "default": "/", "description": "virtual host there"},
@@ -126,26 +122,11 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
             "type": "string", "maxLength": 1000,
             "description": "authorities that sign the certificate there; empty: those of this machine",
         },
-        "desired": {
-            "enum": list(DESIRED_STATES), "default": "running",
-            "description": "draining: takes no new messages, forwards its backlog, then pauses",
-        },
         "paused_queues": {
             **_NAMES, "items": {"type": "string", "minLength": 1, "maxLength": MAX_QUEUE},
             "description": "remote queues of single flows that are paused",
         },
-        "retry_s": {**_seconds("retry_s"), "description": "between two tries to connect"},
-        "idle_s": {**_seconds("idle_s"), "description": "without messages, then it sleeps"},
-        "scan_s": {**_seconds("scan_s"), "description": "between looks for what was missed"},
-        "stalled_s": {
-            **_seconds("stalled_s"),
-            "description": "seconds without an answer while messages wait, before it reconnects",
-        },
-        "window": {**whole(*NUMBERS["window"], 2_000), "description": "unanswered messages of one flow"},
-        "dead_letter_after": {
-            **whole(*NUMBERS["dead_letter_after"], 0),
-            "description": "refusals of a message after which it becomes a dead letter; 0: never",
-        },
+        **{name: _of_member(*member) for name, member in remote.MEMBERS.items()},
         "comment": _COMMENT,
     },
     "callbacks": {
@@ -166,7 +147,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
             "maxProperties": callbacks.MAX_HEADERS,
             "description": "further headers of requests; for credentials there is authorization",
         },
-        **{name: _of_member(*member) for name, member in MEMBERS.items()},
+        **{name: _of_member(*member) for name, member in callback.MEMBERS.items()},
         "comment": _COMMENT,
     },
     "reflexes": {

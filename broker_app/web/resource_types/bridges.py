@@ -8,10 +8,16 @@ from typing import Any, Final
 
 from django.core.exceptions import ValidationError
 
-from broker_app.features.bridge.remote import DESIRED_STATES, Remote
+from broker_app.features.bridge.remote import MEMBERS, Remote
 from broker_app.models import Bridge
 from broker_app.web.auth.encryption import Unreadable, resealed, seal, unseal
-from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
+from broker_app.web.resource_types.resource_type import (
+    ResourceType,
+    Spec,
+    check_fields,
+    check_members,
+    check_texts,
+)
 
 MOST = 1_000
 MAX_NAME = 20
@@ -20,15 +26,7 @@ MAX_QUEUE = 79
 #: the default port of each protocol
 PORTS: Final = {"stomp": 61613, "stomps": 61614, "ws": 8000, "wss": 8000}
 ENCRYPTED: Final = ("stomps", "wss")
-#: seconds: (least, most)
-TIMES: Final = {
-    "retry_s": (0.1, 3600.0),
-    "idle_s": (0.1, 86_400.0),
-    "scan_s": (0.1, 60.0),
-    "stalled_s": (0.1, 86_400.0),
-}
-#: whole numbers: (least, most)
-NUMBERS: Final = {"port": (1, 65_535), "window": (1, 10_000), "dead_letter_after": (0, 1_000_000)}
+LAST_PORT: Final = 65_535
 #: characters of texts at most
 _LENGTHS: Final = {"user": 150, "host": 255, "path": 1000, "ca_file": 1000, "comment": 1000}
 #: members of a Remote that are no fields with a default
@@ -40,7 +38,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 _FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
     "hostname": str,
-    **{name: (int, float) if name in TIMES else type(value) for name, value in DEFAULTS.items()},
+    **{name: (int, float) if isinstance(value, float) else type(value) for name, value in DEFAULTS.items()},
 }
 
 
@@ -69,15 +67,14 @@ class Bridges(ResourceType):
         if "/" in key or ":" in key:
             raise ValidationError("a bridge's name has neither / nor : in it")
         check_fields(spec, _FIELDS)
-        for name, (least, most) in (TIMES | NUMBERS).items():
-            if not least <= spec[name] <= most:
-                raise ValidationError({name: f"must be between {least:g} and {most}"})
+        check_members(spec, MEMBERS)
+        if not 1 <= spec["port"] <= LAST_PORT:
+            raise ValidationError({"port": f"must be between 1 and {LAST_PORT}"})
         for name, longest in _LENGTHS.items():
             if len(spec[name]) > longest:
                 raise ValidationError({name: f"has more than {longest} characters"})
-        for name, known in (("protocol", PORTS), ("desired", DESIRED_STATES)):
-            if spec[name] not in known:
-                raise ValidationError({name: f"must be one of {', '.join(known)}"})
+        if spec["protocol"] not in PORTS:
+            raise ValidationError({"protocol": f"must be one of {', '.join(PORTS)}"})
         check_texts("paused_queues", spec["paused_queues"], longest=MAX_QUEUE)
         _check_address(spec)
 

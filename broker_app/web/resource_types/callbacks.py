@@ -20,7 +20,7 @@ from broker_app.core.selectors import compiler
 from broker_app.features.callbacks.webhooks.callback import MEMBERS, NOTIFY, Callback
 from broker_app.features.callbacks.webhooks.signature import key_of, new_secret
 from broker_app.web.auth.encryption import Unreadable, resealed, seal, unseal
-from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields
+from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_members
 from broker_app.web.resource_types.users import missing_user
 
 MOST: Final = 1_000
@@ -80,11 +80,7 @@ class Callbacks(ResourceType):
                 "a callback's name has 1 to 64 letters, digits, and .-_ , and begins with a letter or digit"
             )
         check_fields(spec, _FIELDS)
-        for name, (member, _default) in MEMBERS.items():
-            if member.choices and spec[name] not in member.choices:
-                raise ValidationError({name: f"must be one of {', '.join(member.choices)}"})
-            if member.most and not member.least <= spec[name] <= member.most:
-                raise ValidationError({name: f"must be between {member.least:g} and {member.most:g}"})
+        check_members(spec, MEMBERS)
         for name, longest in _LENGTHS.items():
             if len(spec[name]) > longest:
                 raise ValidationError({name: f"has more than {longest} characters"})

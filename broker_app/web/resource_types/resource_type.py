@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from django.core.exceptions import ValidationError
 
 from broker_app.base import units
+from broker_app.base.spec_members import SpecMember
 from broker_app.base.suggestions import suggestion
 
 #: the spec of a resource: in the API, in files, diffs, the history and the audit log
@@ -120,6 +121,13 @@ def check_fields(spec: Mapping[str, Any], types: Mapping[str, type | tuple[type,
             wrong[name] = f"must be {_named(kind)}"
     if wrong:
         raise ValidationError(wrong)
+
+
+def check_members(spec: Mapping[str, Any], members: Mapping[str, tuple[SpecMember, Any]]) -> None:
+    """Raises ValidationError for an invalid value of a declared member."""
+    for name, (member, _default) in members.items():
+        if fault := member.fault(spec[name]):
+            raise ValidationError({name: fault})
 
 
 def check_texts(name: str, texts: Any, most: int = 1000, longest: int = 300) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from broker_app.base.marked import mark as _
+from broker_app.base.spec_members import SpecMember, member, members_of
 from broker_app.core.destination import QUEUE, TOPIC
 
 #: the desired states of a callback
@@ -19,22 +19,6 @@ BINARY, STRUCTURED = CONTENTS = ("binary", "structured")
 #: the beginning of the names of durable subscriptions that belong to callbacks
 SUBSCRIPTION_PREFIX: Final = "$callback."
 LONGEST_TIMEOUT_S: Final = 120.0
-
-
-class Member(NamedTuple):
-    """A member of the spec of a callback that is a number, or one of `choices`, each with its label: check,
-    schema of the API, command line and form of the console follow from it. The console translates `about` and
-    all labels."""
-
-    label: str
-    about: str
-    least: float = 0
-    most: float = 0
-    choices: Mapping[str, str] = MappingProxyType({})
-
-
-def _member(default: Any, label: str, about: str, **rule: Any) -> Any:
-    return field(default=default, metadata={"member": Member(label, about, **rule)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,36 +38,36 @@ class Callback:
     queue: str = ""
     topic: str = ""
     selector: str = ""
-    mode: str = _member(
+    mode: str = member(
         DELIVER,
         _("Mode"),
         _("deliver: messages are taken and pushed; notify: their arrival is reported, and they stay"),
         choices={DELIVER: _("deliver messages"), NOTIFY: _("report arrivals")},
     )
-    content: str = _member(
+    content: str = member(
         BINARY,
         _("Content mode"),
         _("of CloudEvents: attributes in headers, or attributes and message in one JSON object"),
         choices={BINARY: _("attributes in headers"), STRUCTURED: _("one JSON object")},
     )
     headers: tuple[tuple[str, str], ...] = ()
-    max_in_flight: int = _member(
+    max_in_flight: int = member(
         5, _("In flight"), _("pushes that may have no answer at the same time"), least=1, most=100
     )
-    timeout_s: float = _member(
+    timeout_s: float = member(
         15.0, _("Timeout"), _("seconds for a complete answer"), least=0.1, most=LONGEST_TIMEOUT_S
     )
-    retry_s: float = _member(
+    retry_s: float = member(
         5.0,
         _("First retry"),
         _("seconds before the first retry of a message; then twice as long"),
         least=0.01,
         most=3_600.0,
     )
-    max_retry_s: float = _member(
+    max_retry_s: float = member(
         3600.0, _("Longest retry"), _("most seconds between two retries"), least=0.01, most=86_400.0
     )
-    desired: str = _member(
+    desired: str = member(
         RUNNING,
         _("Desired state"),
         _("paused: nothing is pushed, and messages wait"),
@@ -128,7 +112,5 @@ _NOT_IN_SPEC: Final = {
     "name", "headers", "secret", "former_secret", "former_until", "authorization", "config_error",
 }  # fmt: skip
 #: by name, and the default of each
-MEMBERS: Final[Mapping[str, tuple[Member, Any]]] = MappingProxyType(
-    {one.name: (one.metadata["member"], one.default) for one in fields(Callback) if one.metadata}
-)
+MEMBERS: Final[Mapping[str, tuple[SpecMember, Any]]] = members_of(Callback)
 _IN_SPEC: Final = frozenset(one.name for one in fields(Callback)) - _NOT_IN_SPEC

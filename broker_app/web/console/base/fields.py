@@ -1,10 +1,13 @@
-"""Form fields for lists and code."""
+"""Form fields for lists, code, and declared members of specs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as translated
+
+from broker_app.base.spec_members import SpecMember
 
 
 class LinesField(forms.CharField):
@@ -38,3 +41,14 @@ class CodeField(forms.CharField):
     def to_python(self, value: Any) -> Any:
         # Browsers submit CRLF line ends.
         return (super().to_python(value) or "").replace("\r\n", "\n")
+
+
+def member_field(member: SpecMember, default: object) -> forms.Field:
+    """The field of a declared member of a spec."""
+    about: dict[str, Any] = {"label": translated(member.label), "help_text": translated(member.about)}
+    if member.choices:
+        choices = [(name, translated(label)) for name, label in member.choices.items()]
+        return forms.ChoiceField(choices=choices, **about)
+    if isinstance(default, bool):
+        return forms.BooleanField(required=False, **about)
+    return forms.IntegerField(**about) if isinstance(default, int) else forms.FloatField(**about)

@@ -13,16 +13,15 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import gettext_lazy as translated
 
 from broker_app.base.durations import since
-from broker_app.features.bridge.remote import DESIRED_STATES
+from broker_app.features.bridge.remote import MEMBERS
 from broker_app.net.rest.features.bridge_status import (
     ForwardingStatus,
 )
 from broker_app.web.actions import ChangeResult
 from broker_app.web.console.base.edit_page import AddPage, EditPage
-from broker_app.web.console.base.fields import LinesField
+from broker_app.web.console.base.fields import LinesField, member_field
 from broker_app.web.console.base.list_page import ListPage
 from broker_app.web.console.base.remove_page import RemovePage
 from broker_app.web.console.base.resource_form import ResourceForm
@@ -38,6 +37,9 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
 _PORTS = ", ".join(f"{port} with {name}" for name, port in PORTS.items())
+
+#: fields of the form after the others
+_LAST = ("paused_queues", "comment", "version", "reason")
 
 
 class BridgeForm(ResourceForm):
@@ -73,38 +75,16 @@ class BridgeForm(ResourceForm):
             "empty: those of the operating system"
         ),
     )
-    desired = forms.ChoiceField(
-        label=_("Desired state"),
-        choices=[(name, translated(name)) for name in DESIRED_STATES],
-        help_text=_("a draining bridge accepts no new messages, forwards those that wait, and then pauses"),
-    )
     paused_queues = LinesField(
         label=_("Paused queues"), help_text=_("remote queues that are paused on their own, one per line")
-    )
-    retry_s = forms.FloatField(
-        label=_("Retry interval"), help_text=_("seconds between two connection attempts")
-    )
-    idle_s = forms.FloatField(
-        label=_("Idle timeout"), help_text=_("seconds without messages after which the bridge disconnects")
-    )
-    scan_s = forms.FloatField(
-        label=_("Scan interval"), help_text=_("seconds between two scans for messages that were missed")
-    )
-    stalled_s = forms.FloatField(
-        label=_("Response timeout"),
-        help_text=_("seconds without a reply, while messages wait, after which the bridge reconnects"),
-    )
-    window = forms.IntegerField(
-        label=_("Window"), help_text=_("messages of one queue that may be in flight without a confirmation")
-    )
-    dead_letter_after = forms.IntegerField(
-        label=_("Dead-letter after"),
-        help_text=_("refusals of a message after which it is dead-lettered; 0: never"),
     )
     comment = forms.CharField(label=_("Comment"), required=False, widget=forms.Textarea(attrs={"rows": 2}))
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
+        for name, (member, default) in MEMBERS.items():
+            self.fields[name] = member_field(member, default)
+        self.order_fields([*(name for name in self.fields if name not in _LAST), *_LAST])
         if self.key is None:
             self.initial.pop("port", None)  # the default follows from the protocol
 
@@ -175,7 +155,7 @@ class FormStep(NamedTuple):
     title: StrPromise
     about: StrPromise
     fields: Sequence[str] = ()
-    extra_context: Sequence[str] = ()
+    more: Sequence[str] = ()
 
 
 STEPS = (
@@ -199,8 +179,7 @@ STEPS = (
     FormStep(
         "save", _("Preview"), _("The effect of saving, and the same bridge as text "
                                 "for a configuration file."), (),
-        ("desired", "paused_queues", "retry_s", "idle_s", "scan_s", "stalled_s", "window",
-         "dead_letter_after"),
+        (*MEMBERS, "paused_queues"),
     ),
 )  # fmt: skip
 
@@ -215,7 +194,7 @@ class AddBridge(AddPage):
             {
                 **step._asdict(),
                 "fields": [form[name] for name in step.fields],
-                "more": [form[name] for name in step.extra_context],
+                "more": [form[name] for name in step.more],
             }
             for step in STEPS
         ]

@@ -11,15 +11,14 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import gettext_lazy as translated
 from django.views.decorators.debug import sensitive_variables
 
 from broker_app.base.settings.roles import CALLBACK
-from broker_app.features.callbacks.webhooks.callback import MEMBERS, Member
+from broker_app.features.callbacks.webhooks.callback import MEMBERS
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.web.actions import Edit
 from broker_app.web.console.base.edit_page import AddPage, EditPage
-from broker_app.web.console.base.fields import LinesField
+from broker_app.web.console.base.fields import LinesField, member_field
 from broker_app.web.console.base.list_page import ListPage
 from broker_app.web.console.base.remove_page import RemovePage
 from broker_app.web.console.base.resource_form import ResourceForm
@@ -91,18 +90,8 @@ class CallbackForm(ResourceForm):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         for name, (member, default) in MEMBERS.items():
-            self.fields[name] = _field(member, default)
+            self.fields[name] = member_field(member, default)
         self.order_fields([*_FIRST, *(name for name in self.fields if name not in _LAST), *_LAST])
-
-
-def _field(member: Member, default: object) -> forms.Field:
-    about: dict[str, Any] = {"label": translated(member.label), "help_text": translated(member.about)}
-    if member.choices:
-        choices = [(name, translated(label)) for name, label in member.choices.items()]
-        return forms.ChoiceField(choices=choices, **about)
-    if isinstance(default, bool):
-        return forms.BooleanField(required=False, **about)
-    return forms.IntegerField(**about) if isinstance(default, int) else forms.FloatField(**about)
 
 
 class NewCallbackForm(CallbackForm):
