@@ -28,7 +28,7 @@ from broker_app.core.outcome import Event, InterestChanged
 from broker_app.engine import Engine
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.link import Link
-from broker_app.journal.memory import MemoryJournal
+from tests.support.memory_journal import MemoryJournal
 
 SIZES: Final = (3, 10, 30, 100)
 DESTINATIONS: Final = 10_000

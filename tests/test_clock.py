@@ -11,9 +11,9 @@ from broker_app.core.broker import Broker
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.engine import Engine
-from broker_app.journal.memory import MemoryJournal
 from broker_app.telemetry import Statistics
 from tests.support.listener import Listener
+from tests.support.memory_journal import MemoryJournal
 
 HOUR_S = 3600.0
 QUEUE = Envelope("/queue/a")

@@ -24,10 +24,10 @@ from broker_app.core.outcome import Event
 from broker_app.engine import Backpressure, Engine
 from broker_app.engine.engine import TURNS
 from broker_app.engine.read_budget import ReadBudget
-from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.journal.port import Done, Found
 from tests.support.listener import Listener
 from tests.support.loop_turns import Turns, loop_turns
+from tests.support.memory_journal import MemoryJournal, MemoryStorage
 from tests.support.patience import patient
 
 QUEUE = Envelope("/queue/a")

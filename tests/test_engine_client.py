@@ -14,8 +14,8 @@ from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
-from broker_app.journal.memory import MemoryJournal
 from broker_app.journal.port import Damaged, Found
+from tests.support.memory_journal import MemoryJournal
 
 
 @pytest.fixture

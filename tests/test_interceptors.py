@@ -11,8 +11,8 @@ from broker_app.core.commands import Command
 from broker_app.core.message import Envelope
 from broker_app.core.model import Delivery, Peer
 from broker_app.engine import Engine
-from broker_app.journal.memory import MemoryJournal
 from tests.support.listener import Listener
+from tests.support.memory_journal import MemoryJournal
 
 HELD = Envelope("/queue/held")
 OTHER = Envelope("/queue/other")

@@ -11,9 +11,9 @@ from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.outcome import DEAD, Fetch
 from broker_app.engine import Engine
 from broker_app.journal.errors import NoSuchPosition
-from broker_app.journal.memory import MemoryJournal
 from tests.support.awaiting import until
 from tests.support.listener import Listener
+from tests.support.memory_journal import MemoryJournal
 
 A, B = "/queue/a", "/queue/b"
 

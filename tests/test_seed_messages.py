@@ -22,10 +22,10 @@ from broker_app.features.services import profiles, seed_messages
 from broker_app.features.services.registry import Service, ServiceRegistry
 from broker_app.features.services.seed_messages import Seed, SeedMessages
 from broker_app.features.services.seed_shares import SeedShares
-from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.policy.principal import Principal
 from broker_app.reflex.registration import Registration
 from tests.support.listener import Listener
+from tests.support.memory_journal import MemoryJournal, MemoryStorage
 from tests.support.patience import patient
 
 ANNA = Principal("anna")

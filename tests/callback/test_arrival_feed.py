@@ -14,8 +14,8 @@ from broker_app.core.position import BEGINNING, FROM_NOW, Position
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import COALESCE_MANY_S, MOST, ArrivalFeed
-from broker_app.journal.memory import MemoryJournal
 from tests.support.listener import Listener
+from tests.support.memory_journal import MemoryJournal
 
 A = Envelope("/queue/a")
 TRANSIENT = Envelope("/queue/a", persistent=False)

@@ -10,7 +10,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.features.callback_broker.callback_messages import CallbackMessage, CallbackMessages
-from broker_app.journal.memory import MemoryJournal
+from tests.support.memory_journal import MemoryJournal
 
 ADDRESS = "/queue/stock"
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from broker_app.core.broker import Broker
 from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
-from broker_app.journal.memory import MemoryJournal
 from tests.support.awaiting import becomes
+from tests.support.memory_journal import MemoryJournal
 
 
 @asynccontextmanager

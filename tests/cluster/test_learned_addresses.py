@@ -13,10 +13,10 @@ from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links import members
-from broker_app.journal.memory import MemoryJournal
 from tests.cluster.conftest import SECRET
 from tests.cluster.stranger import stranger
 from tests.support.awaiting import until
+from tests.support.memory_journal import MemoryJournal
 
 
 @contextlib.asynccontextmanager

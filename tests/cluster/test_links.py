@@ -17,8 +17,8 @@ from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.link import Link
-from broker_app.journal.memory import MemoryJournal
 from tests.support.awaiting import until
+from tests.support.memory_journal import MemoryJournal
 
 
 class Noting(Cluster):

@@ -13,11 +13,11 @@ import pytest
 from broker_app.journal.errors import Busy, JournalDamaged, NoSuchPosition
 from broker_app.journal.files import Files
 from broker_app.journal.log.segments import SegmentJournal
-from broker_app.journal.memory import MemoryJournal
 from broker_app.journal.port import LogRun
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
 from broker_app.journal.stores.directory.store import FileStore
+from tests.support.memory_journal import MemoryJournal
 from tests.support.patience import patient
 
 from .stage import Life, QuickSystem, batch_of, batches_of, log_now, published, quick_journal, whole_log

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from broker_app.journal.errors import Busy
-from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.journal.port import Damaged
+from tests.support.memory_journal import MemoryJournal, MemoryStorage
 
 from .contract import JournalContract
 from .stage import Broken, Life, Open, batch_of, published

@@ -16,7 +16,6 @@ from broker_app.core.message import Envelope
 from broker_app.core.model import Peer
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.engine import Engine
-from broker_app.journal.memory import MemoryJournal
 from broker_app.journal.port import Batch, Done
 from broker_app.net.stomp.changed_headers import ChangedHeaders
 from broker_app.net.stomp.headers import envelope
@@ -25,6 +24,7 @@ from broker_app.reflex.reflexes import Reflexes, Settings
 from broker_app.reflex.shipped.context import Context
 from broker_app.telemetry.event_log import EventLog
 from tests.support.listener import Listener
+from tests.support.memory_journal import MemoryJournal
 
 STOCK = "/queue/stock"
 MIB = 1024 * 1024

@@ -35,7 +35,6 @@ from broker_app.features.notifications import (
 )
 from broker_app.features.notifications.delivery import deliver
 from broker_app.features.services.registry import ServiceRegistry
-from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.auth.login import Logins
 from broker_app.net.broker_state import BrokerState
 from broker_app.net.live_subscribers import LiveSubscribers
@@ -63,6 +62,7 @@ from broker_app.telemetry.metrics.node_metrics import NodeMetrics, Sources
 from broker_app.telemetry.metrics.pipeline_metrics import PipelineMetrics, RunFigures
 from broker_app.telemetry.pipeline_store import NoPipeline, StoredHistory
 from tests.rest.bridging import BOBS, report
+from tests.support.memory_journal import MemoryJournal, MemoryStorage
 from tests.support.patience import patient
 
 MIB = 1024 * 1024

@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from broker_app.config import MIB
-from broker_app.journal.memory import MemoryStorage
 from broker_app.net.http.idempotency import IdempotencyStore
 from tests.rest.conftest import MakeRest, Rest, in_pieces
 from tests.support.loop_turns import loop_turns
+from tests.support.memory_journal import MemoryStorage
 
 QUEUE = "/queues/a/messages"
 BATCH = "/queues/a/messages/batch"

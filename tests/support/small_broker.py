@@ -16,7 +16,6 @@ from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.engine import Engine
 from broker_app.features.services.registry import ServiceRegistry
-from broker_app.journal.memory import MemoryJournal
 from broker_app.net.auth.login import Logins
 from broker_app.net.json import JsonServer
 from broker_app.net.live_subscribers import LiveSubscribers
@@ -26,6 +25,7 @@ from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.stomp.transports import tcp
 from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
+from tests.support.memory_journal import MemoryJournal
 from tests.support.patience import patient
 
 PASSWORD = "secret"
