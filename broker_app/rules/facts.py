@@ -17,7 +17,6 @@ from broker_app.rules.expression import Expression
 
 Operator = Literal["==", "!=", "=~"]
 EQUAL: Operator = "=="
-UNEQUAL: Operator = "!="
 FITS: Operator = "=~"
 
 # a value that needs no quotes

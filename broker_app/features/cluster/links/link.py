@@ -91,7 +91,6 @@ class Link(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         #: the other broker, once it is known
         self.broker: f.Identity | None = None
-        self._is_identified = False
         self.consumers: RemoteConsumers
         self.queues: RemoteQueues
         #: whether messages pass
