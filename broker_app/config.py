@@ -108,7 +108,10 @@ class Config:
         "reload as WebSphere sMash does: only the file that configFile names, and all bridges restart",
     )
     database: str | None = _setting(
-        None, "address of the database of the configuration, which brokers may share", secret=True
+        None,
+        "address of the database of the configuration, which brokers may share: "
+        "postgresql://USER:PASSWORD@HOST/NAME or sqlite:////PATH; without it, a file in data",
+        secret=True,
     )
     journal: str | None = _setting(
         None,
@@ -181,10 +184,13 @@ class Config:
 
     # TLS: with a certificate the web port speaks https and wss, and STOMP over TLS has a port of its own
     tls_cert: Path | None = _setting(  # noqa: RUF009
-        None, "file with the certificate (PEM, its chain behind it); read again when it changes"
+        None,
+        "file with the certificate of this broker (PEM, followed by its chain); read again when it changes",
     )
-    tls_key: Path | None = _setting(None, "file with its key (PEM); without it the key is in tls-cert")  # noqa: RUF009
-    tls_key_password: str | None = _setting(None, "password of the key", secret=True)
+    tls_key: Path | None = _setting(  # noqa: RUF009
+        None, "file with the key of the certificate (PEM); without it the key is in tls_cert"
+    )
+    tls_key_password: str | None = _setting(None, "password of the key of the certificate", secret=True)
     stomp_tls_port: int = _setting(
         61614, "port of STOMP over TLS; 0 takes a free one, -1 none at all", least=-1, most=65535
     )
@@ -277,10 +283,13 @@ class Config:
         False, "send clients the addresses of the other brokers of the cluster, and again when one joins"
     )
     update_cluster_clients_on_remove: bool = _setting(
-        False, "send them the addresses again when a broker has left, too; needs update_cluster_clients"
+        False,
+        "send clients the addresses of the other brokers again when one has left, too; needs update_cluster_clients",
     )
     rebalance_cluster_clients: bool = _setting(
-        False, "ask clients to go to a broker that has joined, so that all have equally many; needs the same"
+        False,
+        "ask clients to go to a broker that has joined, so that all brokers have equally many; needs "
+        "update_cluster_clients",
     )
     update_cluster_filter: str = _setting(
         "",
@@ -288,7 +297,9 @@ class Config:
     )
     transport_connector: str = _setting(
         "",
-        "these four, and transactionReceipts, for clients of one listener (stomp, stomp+tls, ws or wss) where they differ, by blank: stomp+tls?updateClusterClients=true&updateClusterFilter=A.* stomp?transactionReceipts=frame",
+        "attributes of single listeners (stomp, stomp+tls, ws or wss) that differ from the settings of the broker, by "
+        "blank: "
+        "stomp+tls?updateClusterClients=true&updateClusterFilter=A.* stomp?transactionReceipts=frame",
     )
 
     # console sign-in through an OpenID Connect provider, in addition to passwords
@@ -307,11 +318,11 @@ class Config:
         None, "claim with the groups of the user; groups that do not exist here are ignored", reloadable=True
     )
     oidc_admin_group: str | None = _setting(
-        None, "group of that claim whose members are administrators", reloadable=True
+        None, "group in oidc_groups_claim whose members are administrators", reloadable=True
     )
     oidc_monitor_group: str | None = _setting(
         None,
-        "group of that claim whose members are monitors, unless they are administrators",
+        "group in oidc_groups_claim whose members are monitors, unless they are administrators",
         reloadable=True,
     )
     oidc_link: bool = _setting(False, "link a provider login to an existing local user of the same name")
@@ -349,7 +360,8 @@ class Config:
     # messages
     memory_bytes: int = _setting(
         1024 * MIB,
-        "memory for messages, of which each kind has a share",
+        "memory for messages, in fixed shares: what has used up its share waits, is refused, or is read from the "
+        "journal",
         "bytes",
         least=8 * MIB,
     )
@@ -359,7 +371,9 @@ class Config:
     max_bytes: int = _setting(
         0, "maximum size of bodies in all queues together; 0: no limit", "bytes", least=0, reloadable=True
     )
-    max_store_bytes: int = _setting(0, "maximum size of the journal; 0: no limit", "bytes", least=0)
+    max_store_bytes: int = _setting(
+        0, "maximum size of the journal, beyond which messages are refused; 0: no limit", "bytes", least=0
+    )
     queue_reap: float = _setting(
         120,
         "time after which a queue that was created by its first use is deleted, without consumers and messages; "

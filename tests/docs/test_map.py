@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from broker_app.config import settings
+
 ROOT = Path(__file__).resolve().parents[2]
 MAP = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 _BRACES = re.compile(r"`([^`{]*)\{([^`}]*)\}/`")
@@ -45,6 +47,13 @@ def test_every_decision_is_listed() -> None:
     listed = (folder / "README.md").read_text(encoding="utf-8")
     missing = [path.name for path in sorted(folder.glob("0*.md")) if f"({path.name})" not in listed]
     assert not missing
+
+
+def test_every_setting_has_a_reason_among_the_decisions() -> None:
+    record = (ROOT / "docs" / "decisions" / "0033-what-the-house-keeps.md").read_text(encoding="utf-8")
+    rows = [row.split("|")[1] for row in record.splitlines() if row.startswith("| `")]
+    reasons = Counter(name for row in rows for name in re.findall(r"`(\w+)`", row))
+    assert reasons == Counter(setting.name for setting in settings())
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/how-to-change.md"])
