@@ -8,6 +8,7 @@ from email.utils import formatdate
 import pytest
 
 from broker_app.features.callbacks.webhooks import verdict
+from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.host import (
     ALIVE,
     BROKEN,
@@ -74,3 +75,11 @@ def test_a_time_that_is_none_or_is_over_asks_for_nothing(text: str) -> None:
 )
 def test_only_failures_to_connect_concern_all_owners(code: str, effect: str) -> None:
     assert verdict.of_silence(Unanswered(code, "why")).effect == effect
+
+
+def test_another_attempt_comes_after_the_time_of_the_callback_or_what_the_receiver_asks_for() -> None:
+    hook = Callback("hook", "https://b1.example", retry_s=1.0, max_retry_s=6.0)
+    least, most = 1 - verdict.JITTER, 1 + verdict.JITTER
+    for attempts, usual_s in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 6.0)):
+        assert usual_s * least <= of(500).retry_s(hook, attempts) <= usual_s * most
+    assert of(500, "30").retry_s(hook, 1) == 30.0

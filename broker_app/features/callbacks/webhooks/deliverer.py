@@ -199,7 +199,7 @@ class Deliverer(InnerReceiver):
         retry_at = time.monotonic()
         try:
             found = await self._send(message)
-            retry_at = time.monotonic() + self._retry_delay_s(message, found)
+            retry_at = time.monotonic() + found.retry_s(self._sender.callback, message.attempts + 1)
             if found.outcome == ACCEPTED:
                 self._end_rests()
             elif found.outcome not in NO_ATTEMPTS and await self._rest():
@@ -226,11 +226,6 @@ class Deliverer(InnerReceiver):
         if self._resting:
             self._go_on.set()
             self._go_on = asyncio.Event()
-
-    def _retry_delay_s(self, message: Message, found: PushVerdict) -> float:
-        callback = self._sender.callback
-        delay_s = verdict.retry_delay_s(message.attempts + 1, callback.retry_s, callback.max_retry_s)
-        return max(delay_s, found.delay_s)
 
     async def _rest(self) -> bool:
         """Keep a failed message in its place for a while; True if it is to be pushed again at once."""

@@ -142,9 +142,7 @@ class Notifier:
                 self._on_end(done.detail)
                 await self._stopping.wait()
                 return
-            callback = self._sender.callback
-            delay_s = verdict.retry_delay_s(attempt, callback.retry_s, callback.max_retry_s)
-            await self._pause(max(delay_s, done.delay_s))
+            await self._pause(done.retry_s(self._sender.callback, attempt))
             more = await self._take(feed.take)
             if more.seqs or more.more or more.pending != found.pending:
                 # Another content is another notification.

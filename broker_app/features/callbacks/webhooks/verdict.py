@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from broker_app.base import causes
 from broker_app.base.states import PUSH
+from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.features.callbacks.webhooks.host import (
     ALIVE,
     BROKEN,
@@ -46,6 +47,11 @@ class PushVerdict(NamedTuple):
     delay_s: float = 0.0
     pause_s: float = 0.0
     effect: str = ""
+
+    def retry_s(self, callback: Callback, attempts: int) -> float:
+        """The time before another attempt after `attempts` failed ones: that of the callback, or a longer one
+        that the receiver asks for."""
+        return max(retry_delay_s(attempts, callback.retry_s, callback.max_retry_s), self.delay_s)
 
 
 def of_answer(answer: HttpAnswer) -> PushVerdict:
