@@ -54,7 +54,12 @@ def options(workload: Workload, server: Server, length: Length, round_number: in
     chosen = ["--mode", workload.mode, *workload.options, *length.options(workload, server)]
     if workload.protocol == "rest":
         queue = destination.removeprefix("/queue/")
-        return [*server.rest_publish(queue, workload.batch), *chosen]
+        if workload.consumer == "rest":
+            return [*server.rest_publish_and_receive(queue), *chosen]
+        posting = server.rest_publish(queue, workload.batch)
+        if workload.consumer is not None:
+            chosen += [*server.stomp(workload.consumer), "--dest", destination]
+        return [*posting, *chosen]
     chosen += ["--dest", destination]
     chosen += ["--persistent", "1"] if workload.persistent else server.not_persistent
     if workload.mode == "reqrep":
@@ -70,7 +75,7 @@ def measure(
     try:
         raw = generator.run(options(workload, server, length, round_number), timeout)
         found = faults(raw)
-        if workload.protocol == "rest" and not found:
+        if workload.mode == "produce" and workload.protocol == "rest" and not found:
             found = _missing(workload, server, generator, round_number, raw["confirmed"])
     except GeneratorFailed as failure:
         server.check()

@@ -28,12 +28,21 @@ def measure_all(
         for workload in chosen:
             first = number % len(servers)
             for server in (*servers[first:], *servers[:first]):
-                if workload.protocol not in server.protocols or workload.batch not in server.batches:
+                if not can_do(server, workload):
                     continue
                 measurement = measure(workload, server, generator, length, number)
                 done.append(measurement)
                 progress(_progress_line(workload, measurement, runs))
     return done
+
+
+def can_do(server: Server, workload: Workload) -> bool:
+    """Return whether a server has the interfaces of a workload."""
+    return (
+        workload.protocol in server.protocols
+        and workload.batch in server.batches
+        and workload.consumer in server.consumers
+    )
 
 
 def _progress_line(workload: Workload, measurement: Measurement, runs: int) -> str:

@@ -28,6 +28,8 @@ Protocol = Literal["tcp", "ws", "rest"]
 REPOSITORY = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
 PREFETCH = 256
+#: messages of one receive over REST, at most
+RECEIVED = 100
 START_TIMEOUT = 120.0
 _REPLY_TIMEOUT_S = 30.0
 _OPENWIRE_PORT = 61616
@@ -38,6 +40,8 @@ class Server(abc.ABC):
 
     name: ClassVar[str]
     protocols: ClassVar[frozenset[Protocol]]
+    #: of `Workload.consumer`, those that it can have
+    consumers: ClassVar[Container[Protocol | None]] = (None, "tcp")
     reply_options: ClassVar[tuple[str, ...]] = ("--reply-subscribe",)
     not_persistent: ClassVar[tuple[str, ...]] = ("--persistent", "0")
     backlog_share: ClassVar[float] = 1
@@ -116,6 +120,10 @@ class Server(abc.ABC):
         """mombench's options to publish by POST, `batch` messages in each; makes `queue` if needed."""
         raise NotImplementedError(f"{self.name} has no REST interface here")
 
+    def rest_publish_and_receive(self, queue: str) -> list[str]:
+        """mombench's options to publish by POST, and to receive and settle messages by POST."""
+        raise NotImplementedError(f"{self.name} has no such interface here")
+
     def _pid_options(self) -> list[str]:
         return ["--server-pid", str(self._main.pid), "--server-tree"]
 
@@ -129,6 +137,7 @@ class Server(abc.ABC):
 class Mom(Server):
     name = "MOM"
     protocols = frozenset({"tcp", "ws", "rest"})
+    consumers = (None, "tcp", "rest")
     batches = range(1, 1001)
     ports = (8130, 61713)
 
@@ -212,9 +221,20 @@ class Mom(Server):
         login = ["--login", "admin", "--passcode", self.password, "--host", "/"]
         return ["--url", url, *login, "--sub-header", f"prefetch-count:{PREFETCH}"]
 
+    def _rest_options(self) -> list[str]:
+        login = ["--login", "admin", "--passcode", self.password]
+        return ["--http-url", self.url, "--http-basic", *login, *self._pid_options()]
+
+    def rest_publish_and_receive(self, queue: str) -> list[str]:
+        path = f"/api/v1/queues/{queue}"
+        return [
+            *(*self._rest_options(), "--http-send", f"POST {path}/messages"),
+            *("--http-recv", f"POST {path}/receive"),
+            *("--http-recv-body", f'{{"max":{RECEIVED},"wait_s":1,"ack":"auto"}}'),
+        ]
+
     def rest_publish(self, queue: str, batch: int) -> list[str]:
-        options = ["--http-url", f"http://{HOST}:{self.ports[0]}", "--http-basic"]
-        options += ["--login", "admin", "--passcode", self.password, *self._pid_options()]
+        options = self._rest_options()
         path = f"/api/v1/queues/{queue}/messages"
         if batch == 1:
             return [*options, "--http-header", "Content-Type: text/plain", "--http-send", f"POST {path}"]

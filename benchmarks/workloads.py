@@ -1,4 +1,4 @@
-"""The workloads W1 to W8 as data: what mombench does, what is measured, which floor must be reached."""
+"""The workloads W1 to W9 as data: what mombench does, what is measured, which floor must be reached."""
 
 from __future__ import annotations
 
@@ -74,6 +74,8 @@ class Workload:
     persistent: bool = True
     batch: int = 1
     share: float = 0
+    #: of REST, the protocol of the consumer at the same time, if there is one
+    consumer: Protocol | None = None
 
     @property
     def group(self) -> str:
@@ -137,6 +139,21 @@ def _rest(name: str, title: str, connections: int, floor: Floor, batch: int = 1)
     )
 
 
+def _consumed(connections: int, consumer: Protocol, size: int, title: str) -> Workload:
+    """POSTs of persistent messages on connections that are kept open, and one consumer at full speed (W9)."""
+    name = f"w9-{consumer}-{connections}-{size}"
+    return Workload(
+        name=name,
+        title=f"W9 REST publish, {connections} connections, consumed {title}",
+        protocol="rest",
+        mode="pair",
+        destination=f"/queue/{name}-{{round}}",
+        options=("-p", str(connections), "-c", "1", "--size", str(size), *ACKNOWLEDGE),
+        floors=(Floor("latency_p50", 20, absolute=True),),
+        consumer=consumer,
+    )
+
+
 def _backlog(name: str, title: str, mode: str, options: tuple[str, ...], rate: float) -> Workload:
     """Filling a queue without consumers, then emptying it (W6)."""
     return Workload(
@@ -197,6 +214,14 @@ WORKLOADS: tuple[Workload, ...] = (
     ),
 )
 
+#: those that are measured when they are named
+FURTHER: tuple[Workload, ...] = tuple(
+    _consumed(connections, consumer, size, f"{title}, {size_title}")
+    for consumer, title in (("tcp", "over TCP"), ("rest", "over REST"))
+    for connections in (8, 64)
+    for size, size_title in ((100, "100 B"), (1024, "1 KiB"))
+)
+
 
 def chosen(names: Iterable[str]) -> tuple[Workload, ...]:
     """The workloads of these groups (`W1`) or names (`w1-256-100`), in the table's order.
@@ -204,10 +229,11 @@ def chosen(names: Iterable[str]) -> tuple[Workload, ...]:
     Raises `ValueError` for a name that is neither.
     """
     wanted = {name.strip().lower() for name in names}
-    known = {workload.name for workload in WORKLOADS} | {workload.group.lower() for workload in WORKLOADS}
+    all_of_them = WORKLOADS + FURTHER
+    known = {name for workload in all_of_them for name in (workload.name, workload.group.lower())}
     if unknown := wanted - known:
         raise ValueError(f"no such workload: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
-    return tuple(w for w in WORKLOADS if w.name in wanted or w.group.lower() in wanted)
+    return tuple(w for w in all_of_them if w.name in wanted or w.group.lower() in wanted)
 
 
 def measured(raw: Raw) -> dict[MeasureName, float]:
