@@ -21,6 +21,7 @@ from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Peer, Subscription
 from broker_app.core.outcome import Event
+from broker_app.core.publishing.paced_producers import SHORT
 from broker_app.engine import Backpressure, Engine
 from broker_app.engine.engine import TURNS
 from broker_app.engine.read_budget import ReadBudget
@@ -112,6 +113,19 @@ async def test_plain_acknowledgements_alone_are_committed_soon() -> None:
     async with asyncio.timeout(patient(5)):
         while journal.storage.contents:
             await asyncio.sleep(0.001)
+
+
+async def test_it_is_not_idle_while_messages_over_rest_are_held() -> None:
+    engine = engine_over(MemoryJournal())
+    consumer, rest = Listener(), Listener()
+    rest.peer.ordered = False
+    engine.submit(c.Publish(rest.peer, [(QUEUE, b"", None)] * (SHORT + 10)))
+    engine.submit(c.Subscribe(consumer.peer, "1", "/queue/a", c.INDIVIDUAL, credit=1))
+    await engine.wait_idle()
+    engine.submit(c.Publish(rest.peer, [(QUEUE, b"", b"paced")]))
+    engine.submit(c.Publish(rest.peer, [(QUEUE, b"", b"held")]))
+    await engine.wait_idle()
+    assert rest.receipts == [b"paced", b"held"]
 
 
 async def test_a_failed_commit_ends_the_engine_and_lets_nothing_out() -> None:

@@ -238,6 +238,11 @@ class Broker:
             c.ClockStepped: (None, self._clock_stepped),
         }
 
+    @property
+    def holds(self) -> bool:
+        """True while commands are held that are carried out in a moment, though nothing else may come."""
+        return self._paced.held_bytes > 0
+
     def decide(
         self,
         run: Sequence[c.Command],
@@ -324,10 +329,10 @@ class Broker:
             self.subscriptions.end_outrun()
         if histories.replays:
             histories.advance_replays()
+        if self._paced.next_ms and admission.end_waits() and delivers:
+            self.dispatcher.run()
         if delivers and (self.store.over_limit or admission.blocked_queues or admission.blocked_by_alarm):
             admission.admit_blocked()
-        if self._paced.next_ms:
-            self._paced.review()
         if admission.blocked.changed:
             self.turn.out.throttles += admission.blocked.turns()
         if self.forwarding.changed_offsets:

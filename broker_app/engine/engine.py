@@ -261,6 +261,7 @@ class Engine:
             or self._sending
             or self._unfinished is not None
             or self.broker.is_behind
+            or self.broker.holds
         )
 
     # ------------------------------------------------------------------ the turn
@@ -398,7 +399,7 @@ class Engine:
         if self._inbox or self.broker.is_behind:
             if not self._scheduled:
                 self._schedule()
-        elif self._idle:
+        elif self._idle and not self.broker.holds:
             self._settle_idle()
         elif outcome.touched:
             self._busy_poll.start()

@@ -25,7 +25,7 @@ from broker_app.core.model import BlockedPublish, LimitUsage, Peer, Queue, Subsc
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
 from broker_app.core.publishing.blocked_producers import BlockedProducers
 from broker_app.core.publishing.destination_limits import DestinationLimits, queue_full
-from broker_app.core.publishing.paced_producers import SHORT, PacedProducers
+from broker_app.core.publishing.paced_producers import SHORT, SHORT_OF_HELD, PacedProducers
 from broker_app.core.publishing.publisher import Publisher
 from broker_app.core.publishing.resource_alarm import EXEMPT
 from broker_app.core.publishing.resource_alarms import ResourceAlarms
@@ -74,7 +74,15 @@ class Admission:
         turn.on_stop.append(self._peer_stopped)
 
     def publish(self, command: c.Publish) -> c.Publish | None:
-        """Publish messages, block them or refuse them. Returns the rest when there are many."""
+        """Publish messages, block them or refuse them, or hold them while their producers are paced. Returns
+        the rest when there are many."""
+        if self.paced.queues and not command.peer.ordered:
+            envelope = command.entries[0][0]
+            if self.paced.hold(self._destinations.queues.get(envelope.address), command):
+                return None
+        return self._publish(command)
+
+    def _publish(self, command: c.Publish) -> c.Publish | None:
         if self._resource_alarms.alarm is not None or self.blocked_by_alarm:
             self._publish_under_alarm(command)
             return None
@@ -124,13 +132,31 @@ class Admission:
                 accept(peer, receipt, message)
             if is_crowded and self._turn.deadline.passed:
                 rest = [*entries, *(rest or ())]
-        if queue is not None and queue.unsettled and queue.depth > SHORT:
+        if queue is not None and queue.depth > (SHORT if peer.ordered else SHORT_OF_HELD):
             self.paced.published(queue, peer, len(run))
         if not rest:
             self._turn.counters["published"] += len(command.entries)
             return None
         self._turn.counters["published"] += len(command.entries) - len(rest)
         return c.Publish(peer, rest, command.user, command.client)
+
+    def end_waits(self) -> bool:
+        """Let paced producers go on that have waited long enough, and publish what was held of them. Returns
+        whether something was published."""
+        resumed = self.paced.review()
+        for queue in resumed:
+            self._publish_held(queue)
+        return bool(resumed)
+
+    def _publish_held(self, queue: Queue) -> None:
+        """Publish what was held for a queue, some of it in any case, until the deadline has passed. Of many
+        messages the rest waits again."""
+        rest: c.Publish | None = None
+        while rest is None and (held := self.paced.next_held(queue)) is not None:
+            rest = self._publish(held)
+            if self._turn.deadline.passed:
+                break
+        self.paced.put_back(queue, rest)
 
     def _source(self, client: str) -> bytes:
         """The `source` of messages of a client, as records have it."""
