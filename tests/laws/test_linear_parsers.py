@@ -170,12 +170,23 @@ async def http() -> Feed:
     return (await _connection()).protocol.data_received  # type: ignore[no-any-return]
 
 
-async def websocket() -> Feed:
+async def _websocket() -> Any:
     wire = await _connection()
     wire.protocol.data_received(UPGRADE)
     while not wire.protocol.handshake_complete:
         await asyncio.sleep(0)
-    return wire.protocol.data_received  # type: ignore[no-any-return]
+    return wire.protocol
+
+
+async def websocket() -> Feed:
+    return (await _websocket()).data_received  # type: ignore[no-any-return]
+
+
+async def closed_websocket() -> Feed:
+    """One that the application has closed, and whose client goes on to send."""
+    connection = await _websocket()
+    await connection.send({"type": "websocket.close"})
+    return connection.data_received  # type: ignore[no-any-return]
 
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n"
@@ -218,6 +229,7 @@ WORST = {
     "WebSocket: pings": Worst(websocket, 200, b"\x89\x80mask"),
     "WebSocket: short messages": Worst(websocket, 1_500, b"\x82\x81maskx\x81\x81mask\x15"),
     "WebSocket: fragments": Worst(websocket, 1_500, b"\x00\x81maskx", b"\x02\x81maskx"),
+    "WebSocket: behind its end": Worst(closed_websocket, 1_000, b"\x82\x81maskx"),
     "NDJSON: lines": Worst(lines, 500, b"\n", size=256 * KIB),
     "NDJSON: a line in pieces": Worst(lines, 500, b"x", size=256 * KIB, piece=16),
     "NDJSON: headers": Worst(ndjson, 500, b'"x":"y",', b'{"body":"","headers":{', b'"x":""}}'),

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from websockets.frames import Frame, Opcode
 
+from broker_app.base import deadline
 from broker_app.config import Config
+from broker_app.net.server import serve_websocket
 from broker_app.net.server.listeners import listen
 from broker_app.net.server.serve import serve
 from broker_app.net.server.serve_websocket import UNAUTHENTICATED_LIMIT
@@ -32,6 +34,13 @@ class Site:
 
     def __init__(self) -> None:
         self.received = bytearray()
+        #: bytes of each event
+        self.sizes: list[int] = []
+        #: cleared while handshakes are not answered
+        self.accepting = asyncio.Event()
+        self.accepting.set()
+        #: set when a handshake came
+        self.asked = asyncio.Event()
         #: cleared while nothing is taken
         self.taking = asyncio.Event()
         self.taking.set()
@@ -43,13 +52,17 @@ class Site:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await receive()
+        self.asked.set()
+        await self.accepting.wait()
         await send({"type": "websocket.accept"})
         if self.trusts:
             scope["mom.authenticated"]()
         self.hung_up, self.send = scope["mom.hung_up"], send
         while (event := await receive())["type"] == "websocket.receive":
             self.in_text.append(event.get("mom.text", "text" in event))
-            self.received += event["bytes"] if event.get("bytes") is not None else event["text"].encode()
+            data = event["bytes"] if event.get("bytes") is not None else event["text"].encode()
+            self.sizes.append(len(data))
+            self.received += data
             self.arrived.set()
             await self.taking.wait()
         self.ended.set()
@@ -107,9 +120,20 @@ def frame(data: bytes, opcode: Opcode = Opcode.BINARY, *, fin: bool = True, mask
     return Frame(opcode, data, fin).serialize(mask=mask)
 
 
+async def turns() -> None:
+    """Let the server read what was written."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize("seed", range(8))
-async def test_any_cut_of_any_frames_gives_the_same_bytes(site: tuple[Site, Client], seed: int) -> None:
+async def test_any_cut_of_any_frames_gives_the_same_bytes(
+    site: tuple[Site, Client], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random.seed(seed)
+    if seed % 2:  # whatever is taken in one turn
+        monkeypatch.setattr(deadline, "TURN_S", -1.0)
+        monkeypatch.setattr(serve_websocket, "_STEP", 50)
     sent, wire = b"", b""
     for _ in range(60):
         size = random.choice((0, 1, 100, 125, 126, 127, 65535, 65536, 70_000))
@@ -322,3 +346,49 @@ async def test_messages_of_one_read_are_one_event_whatever_their_type(site: tupl
     await site[1].send(b"".join(messages) * 1_000)
     assert await site[0].wait_for(4_000) == b"1234" * 1_000
     assert len(site[0].in_text) < 100
+
+
+async def test_the_frames_of_one_read_are_passed_on_in_turns(
+    site: tuple[Site, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "TURN_S", -1.0)
+    short = frame(b"x")
+    await site[1].send(short * 30_000)
+    assert await site[0].wait_for(30_000) == b"x" * 30_000
+    assert max(site[0].sizes) <= serve_websocket._STEP // len(short) + 1
+
+
+async def test_what_comes_before_the_handshake_is_answered_waits_for_the_answer_and_is_bounded_then(
+    site: tuple[Site, Client],
+) -> None:
+    here, client = site
+    here.accepting.clear()
+    here.asked.clear()
+    reader, writer = await asyncio.open_connection(*client.writer.get_extra_info("peername"))
+    writer.write(HANDSHAKE)
+    await here.asked.wait()
+    writer.write(frame(b"hello") + frame(b"", Opcode.PING) * 1_000)
+    await turns()
+    here.accepting.set()
+    assert await here.wait_for(5) == b"hello"
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+    async with asyncio.timeout(patient(10)):
+        assert (1008).to_bytes(2, "big") in await reader.read()
+    writer.close()
+
+
+async def test_behind_a_message_as_long_as_it_may_be_others_are_bounded_as_ever(
+    site: tuple[Site, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site[0], "trusts", False)
+    reader, writer = await asyncio.open_connection(*site[1].writer.get_extra_info("peername"))
+    writer.write(HANDSHAKE)
+    await reader.readuntil(b"\r\n\r\n")
+    longest = frame(b"x" * UNAUTHENTICATED_LIMIT)
+    writer.write(longest[:-1])
+    await turns()  # the rest is read by itself
+    writer.write(longest[-1:] + frame(b"", Opcode.PING) * 1_000)
+    assert await site[0].wait_for(UNAUTHENTICATED_LIMIT) == b"x" * UNAUTHENTICATED_LIMIT
+    async with asyncio.timeout(patient(10)):
+        assert (1008).to_bytes(2, "big") in await reader.read()
+    writer.close()

@@ -7,6 +7,9 @@ frame at a time, and not many of one read. Checks of whole messages are made her
 (else 1002), and that text is UTF-8 (else 1007). All events are binary; `mom.text` is true if the last message
 was text.
 
+The frames of a read that take longer than a turn of the loop are divided: what was taken is passed on, and
+the next is taken when the application asks for it. Nothing is read meanwhile.
+
 Pings detect dead clients. A missing pong counts only after the socket was read: never while the broker itself
 does not read it, and not before its received bytes were processed.
 
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -29,6 +33,7 @@ from websockets.exceptions import InvalidState
 from websockets.frames import CloseCode, apply_mask  # type: ignore[attr-defined]  # the C one where there is one
 from websockets.http11 import Request
 
+from broker_app.base.deadline import Deadline
 from broker_app.net.http.client_hangup import hung_up
 from broker_app.net.stomp.login.opening import LONGEST_CONNECT
 from broker_app.net.tls.certificates import Certificates
@@ -47,9 +52,12 @@ _LENGTH_16, _SHORT_HEAD = _MASKED | 126, 4
 #: characters of a fragment; a shorter message is sent as one frame
 _FRAGMENT = 1024 * 1024
 _SendFrame = Callable[..., None]
+#: bytes of frames that are taken between two looks at the clock: a millisecond of the shortest ones
+_STEP = 8 * 1024
 _NO_UTF8 = CloseCode.INVALID_DATA, "text is not UTF-8; send binary messages"
 #: the longest message of a client that has not logged in: its CONNECT, and as much again that waits for it
 UNAUTHENTICATED_LIMIT = 2 * LONGEST_CONNECT
+_TOO_LONG = CloseCode.MESSAGE_TOO_BIG, "a frame is longer than a message may be here"
 #: control frames of one read: more than gather while the broker reads nothing of a client that sends pings
 MAX_CONTROL_FRAMES = 100
 _TOO_MANY = CloseCode.POLICY_VIOLATION, f"more than {MAX_CONTROL_FRAMES} pings at once; send fewer"
@@ -58,20 +66,23 @@ LAST_LOOK_S = 1.0
 
 
 class StreamedWebSocket(WebSocketsSansIOProtocol):
-    """See the module. Owns the bytes of a frame that has not arrived whole.
+    """See the module. Owns what was read and is not taken yet, and a frame that has not arrived whole.
 
     The application calls `scope["mom.authenticated"]` when it knows the client; until then only short
     messages are accepted, so that no unauthenticated client fills the node's memory.
     """
 
     certificates: Certificates | None = None
-    #: set when the library has seen bytes behind the handshake, and must go on to see them all
-    _library_only = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._partial: list[bytes] = []
         self._missing = 0
+        #: what was read last and is not taken yet, from `_at` on: it waits for a turn, or for the handshake
+        self._unread = b""
+        self._at = 0
+        self._deadline = Deadline(time.monotonic)
+        self._is_scheduled = False
         #: what was read, and is passed on with the next event
         self._payloads: list[bytes] = []
         #: control frames of this read
@@ -110,7 +121,10 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         if fragments is not None:
             await self._send_fragments(begin, fragments)
             return
+        opens = not self.handshake_complete
         await super().send(message)
+        if self._unread and self.handshake_complete and (opens or self.close_sent):
+            self._schedule()  # the application asks for nothing
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or the library logs an error: the client was answered
 
@@ -156,11 +170,22 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         super().keepalive_timeout()
         self.transport.abort()  # what is written would wait for ever for a client that takes nothing
 
+    async def receive(self) -> Any:
+        if self._unread and self.queue.empty() and self.handshake_complete:
+            self._schedule()
+        event = await self.queue.get()
+        if self.read_paused and self.queue.empty():
+            self._resume()
+        return event
+
     def data_received(self, data: bytes) -> None:
         self._heard = True
-        if not self.handshake_complete or self._library_only or self.close_sent:
-            self._library_only |= self.handshake_initiated
+        if not self.handshake_initiated:
             super().data_received(data)
+            return
+        if self._unread or not self.handshake_complete:
+            self._unread += data
+            self._pause()
             return
         if self._partial:
             self._partial.append(data)
@@ -170,15 +195,65 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
             data = b"".join(self._partial)
             self._partial = []
         self._controls = 0
-        self._take(data)
-        self._pass_on()
+        self._unread, self._at = data, 0
+        self._take_turn()
 
-    def _take(self, data: bytes) -> None:
-        """Hand over all data frames that are whole, in one event as far as no other frame lies between."""
+    def _take_turn(self) -> None:
+        """Take what was read, for one turn of the loop at most."""
+        if len(self._unread) - self._at <= _STEP:
+            self._take()
+        else:
+            self._deadline.begin()
+            while self._unread:
+                self._take()
+                if self._deadline.passed:
+                    break
+        self._pass_on()
+        if self._unread:
+            self._pause()
+            if self._is_nothing_passed_on:  # else the application asks for more
+                self._schedule()
+
+    def _schedule(self) -> None:
+        """Go on in a later turn of the loop."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.loop.call_soon(self._take_on)
+
+    def _take_on(self) -> None:
+        self._is_scheduled = False
+        if self.transport.is_closing():
+            self._unread = b""
+            return
+        self._take_turn()
+        if self.read_paused and self._is_nothing_passed_on:
+            self._resume()
+
+    @property
+    def _is_nothing_passed_on(self) -> bool:
+        """True if the application will not ask for more by itself."""
+        return self.close_sent or self.queue.empty()
+
+    def _pause(self) -> None:
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    def _resume(self) -> None:
+        """Read again, unless something is left of what was read."""
+        if not self._unread:
+            self.read_paused = False
+            self.transport.resume_reading()
+
+    def _take(self) -> None:
+        """Hand over the data frames that are whole, `_STEP` bytes of them, together as far as no other frame
+        lies between."""
         payloads: list[bytes] = []
-        at, end, longest = 0, len(data), self.conn.max_message_size or 0
+        data, at, longest = self._unread, self._at, self.conn.max_message_size or 0
+        end = len(data)
+        until = min(at + _STEP, end)
         usual = self._usual
-        while at < end:
+        while at < until:
             length = data[at + 1] if end - at >= _SHORT_HEAD else 0
             if _MASKED <= length < _LENGTH_16:  # most frames, without a call each
                 start, stop = at + 6, at + 6 + length - _MASKED
@@ -188,14 +263,13 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
             else:
                 start, stop = _extent(data, at, end)
             if not stop or stop > end:
-                if stop - at > longest:  # the library refuses it before the rest is buffered
+                if stop - start > longest:  # it is refused before the rest is buffered
                     if self._hand_over(payloads):
-                        self._library_only = True
-                        self._pass_on()
-                        super().data_received(data[at:])
+                        self._fail(*_TOO_LONG)
                     return
                 self._partial = [data[at:]]
                 self._missing = stop - end if stop else 1
+                at = end
                 break
             if data[at] == usual and data[at + 1] & _MASKED:
                 payloads.append(apply_mask(data[start:stop], data[start - 4 : start]))
@@ -204,6 +278,10 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
             else:
                 return
             at = stop
+        if at < end:
+            self._at = at
+        else:
+            self._unread, self._at = b"", 0
         self._hand_over(payloads)
 
     def _take_unusual(self, frame: bytes, start: int) -> bool:
@@ -215,7 +293,10 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
                 return self._fail(*_TOO_MANY)
             self._pass_on()
             super().data_received(frame)
-            return not (self.close_sent or self.transport.is_closing())
+            if self.transport.is_closing():
+                self._unread = b""
+                return False
+            return True
         payload = apply_mask(frame[start:], frame[start - 4 : start])
         fault = self._fault(kind, payload)
         if fault is not None:
@@ -258,22 +339,24 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
 
     def _fail(self, code: CloseCode, reason: str) -> bool:
         """End the connection; always False."""
+        self._unread = b""
         self._pass_on()
         self.conn.fail(code, reason)
         self.handle_parser_exception()
         return False
 
     def _pass_on(self) -> None:
-        """Pass on what was read, as one event."""
-        if not self._payloads:
+        """Pass on what was taken, as one event; what comes behind the end of the conversation is dropped."""
+        payloads = self._payloads
+        if not payloads:
             return
-        data = self._payloads[0] if len(self._payloads) == 1 else b"".join(self._payloads)
         self._payloads = []
+        if self.close_sent:
+            return
+        data = payloads[0] if len(payloads) == 1 else b"".join(payloads)
         event: Any = {"type": "websocket.receive", "bytes": data, "mom.text": self._text}
         self.queue.put_nowait(event)
-        if not self.read_paused:
-            self.read_paused = True
-            self.transport.pause_reading()
+        self._pause()
 
 
 def websocket_type(certificates: Certificates | None) -> type[StreamedWebSocket]:
