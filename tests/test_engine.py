@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -606,6 +607,40 @@ async def test_what_many_clients_receive_is_sent_in_several_turns_before_the_nex
     assert await loop_turns_until_idle(engine) > 5
     got = [b"".join(listener.bodies) for listener in listeners]
     assert all(0 <= bodies.find(b"first") < bodies.find(b"second") for bodies in got)
+
+
+async def test_many_refusals_of_one_client_are_sent_in_several_turns_and_before_what_follows() -> None:
+    client = SlowToSend()
+    engine = engine_over(MemoryJournal(), steady=lambda: client.spent_s)
+    async with loop_turns() as turns:
+        client.turns = turns
+        for number in range(600):
+            engine.submit(c.Commit(client.peer, "nothing", number))
+        engine.submit(c.Publish(client.peer, [(QUEUE, b"last", b"r")]))
+        await engine.wait_idle()
+    assert [receipt for receipt, _ in client.refusals] == list(range(600))
+    assert client.receipts == [b"r"]
+    assert max(client.refused.values()) <= 100
+    assert client.received_in == max(client.refused)
+
+
+class SlowToSend(Listener):
+    """A client each of whose mails takes half a turn; `refused` counts refusals by the turn of the loop."""
+
+    turns = Turns()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spent_s = 0.0
+        self.refused: Counter[int] = Counter()
+        self.received_in = 0
+
+    def flush(self, peer: Peer) -> None:
+        self.spent_s += 0.6 * TURN_S
+        self.refused[self.turns.number] += len(peer.refusals)
+        if peer.receipts:
+            self.received_in = self.turns.number
+        super().flush(peer)
 
 
 async def turns(count: int = 5) -> None:

@@ -39,7 +39,8 @@ class Receiver(Protocol):
     """The owner of a peer: a STOMP session, the REST API, or a client within the process."""
 
     def flush(self, peer: Peer) -> None:
-        """Take and clear `peer.receipts`, `refusals`, `deliveries`. Called after the commit, once a batch."""
+        """Take and clear `peer.receipts`, `refusals`, `deliveries`. Called after the commit, once a batch,
+        or again and again until many refusals are sent."""
 
     def render(self, subscription: Subscription, messages: list[Message]) -> list[bytes]:
         """The bytes of `messages`, in the parts in which they are sent, for every subscription of the same

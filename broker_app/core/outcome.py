@@ -175,6 +175,7 @@ class Outcome:
         "freed",
         "parts",
         "published",
+        "refusals",
         "throttles",
         "time_us",
         "touched",
@@ -190,6 +191,8 @@ class Outcome:
         self.freed: list[int] = []
         #: peers whose mailbox is not empty; it is sent before the fan-outs
         self.touched: list[Peer] = []
+        #: how many refusals are in their mailboxes
+        self.refusals = 0
         self.fanouts: list[Fanout] = []
         self.fetches: list[Fetch] = []
         #: peers to disconnect, with the reason

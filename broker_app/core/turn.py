@@ -128,6 +128,7 @@ class Turn:
         if peer.strict:
             self.stop(peer)
         peer.refusals.append((receipt, error))
+        self.out.refusals += 1
         self.schedule_flush(peer)
 
     def count_deliveries_of_topic(self, address: str, number: int) -> None:

@@ -14,6 +14,8 @@ from broker_app.engine.interceptors import DeliveryInterceptor
 #: clients that are sent to between two looks at the clock, and those that are sent the same few bytes
 _CLIENTS, _OF_FEW_BYTES = 4, 16
 _FEW_BYTES = 16 * 1024
+#: refusals that one client is sent between them
+_REFUSALS = 50
 
 
 class Output:
@@ -27,10 +29,10 @@ class Output:
         self.interceptors: tuple[DeliveryInterceptor, ...] = ()
 
     def send(self, outcome: Outcome) -> Iterator[None] | None:
-        """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands. To many
-        clients it is sent in steps, which are returned: between two of them others may be served, but nothing
-        may be decided before the last one."""
-        if outcome.fanouts or len(outcome.touched) > _CLIENTS:
+        """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands. What is
+        sent to many clients, and many refusals, are sent in steps, which are returned: between two of them
+        others may be served, but nothing may be decided before the last one."""
+        if outcome.fanouts or len(outcome.touched) > _CLIENTS or outcome.refusals > _REFUSALS:
             return self._in_steps(outcome)
         self._flush(outcome.touched)
         if outcome.ended or outcome.closes or outcome.throttles or outcome.failures:
@@ -39,11 +41,28 @@ class Output:
 
     def _in_steps(self, outcome: Outcome) -> Iterator[None]:
         for at in range(0, len(outcome.touched), _CLIENTS):
-            self._flush(outcome.touched[at : at + _CLIENTS])
+            some = outcome.touched[at : at + _CLIENTS]
+            if outcome.refusals > _REFUSALS:
+                for peer in some:
+                    yield from self._refuse_in_steps(peer)
+            self._flush(some)
             yield
         for fanout in outcome.fanouts:
             yield from self._fan_out(fanout)
         self._conclude(outcome)
+
+    def _refuse_in_steps(self, peer: Peer) -> Iterator[None]:
+        """Send the refusals of a client before all else that it gets, the last few excepted."""
+        while len(peer.refusals) > _REFUSALS:
+            later = peer.receipts, peer.deliveries, peer.refusals[_REFUSALS:]
+            peer.receipts, peer.deliveries, peer.refusals = [], [], peer.refusals[:_REFUSALS]
+            try:
+                peer.receiver.flush(peer)
+            except Exception as error:
+                self._disconnect(peer, error)
+                return
+            peer.receipts, peer.deliveries, peer.refusals = later
+            yield
 
     def _flush(self, peers: Sequence[Peer]) -> None:
         for peer in peers:

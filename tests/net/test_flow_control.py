@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 import mom_client
+from broker_app.base import deadline
 from broker_app.base.rate_limit import RateLimit
 from broker_app.core import commands as c
 from broker_app.core.limits import Limits
@@ -17,6 +18,7 @@ from broker_app.net.auth.login import Identity
 from broker_app.net.policy.policy import Policy
 from broker_app.net.stomp.transports import local, websocket
 from tests.net.test_websocket import opened
+from tests.support.loop_turns import loop_turns
 from tests.support.patience import patient
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
@@ -136,6 +138,20 @@ async def test_a_client_with_soft_errors_stays_connected() -> None:
         await consume(broker, 1)
         assert await producer.ask(sending(2)) == b"RECEIPT\nreceipt-id:2\n\n"
         await producer.close()
+
+
+async def test_acknowledgements_of_nothing_are_processed_one_by_one_in_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with small_broker() as broker:
+        client = await broker.client(**{"mom-soft-errors": "true"})
+        monkeypatch.setattr(deadline, "TURN_S", -1.0)
+        async with loop_turns() as turns:
+            client.send(b"".join(b"ACK\nid:%d\n\n\0" % number for number in range(1_000)))
+            for _ in range(1_000):
+                assert b"unknown-delivery" in await client.frame()
+        assert turns.number >= 1_000
+        await client.close()
 
 
 async def test_a_disconnect_is_answered_when_all_that_was_sent_is_stored() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from broker_app.core import commands as c
 from broker_app.core.reasons import REJECTED
 from broker_app.net.stomp import headers, scheduling_headers
@@ -30,8 +28,9 @@ class Acknowledgements:
         conversation = self._conversation
         self.tags = Tags(conversation.peer, conversation.sessions.ids, conversation.version)
 
-    def run(self, ids: list[bytes], one_by_one: Callable[[Frame], None]) -> None:
-        """Settle a run of ACK frames that have only an id, by one command if no frame needs a check."""
+    def run(self, ids: list[bytes]) -> list[Frame]:
+        """Settle a run of ACK frames that have only an id, by one command; if one of them needs a check,
+        settle none and return the frames."""
         conversation = self._conversation
         tags: list[int] = []
         if conversation.state == OPEN and conversation.version == "1.2" and not self.cumulative:
@@ -42,10 +41,9 @@ class Acknowledgements:
         unsettled = conversation.peer.unsettled
         if not tags or (conversation.soft_errors and not all(tag in unsettled for tag in tags)):
             # An unknown one is refused by itself if the connection stays open.
-            for id in ids:
-                one_by_one(Frame(wire.ACK, Headers({"id": id.decode()})))
-            return
+            return [Frame(wire.ACK, Headers({"id": id.decode()})) for id in ids]
         conversation.submit(c.Settle(conversation.peer, tags), 16 * len(tags))
+        return []
 
     def ack(self, frame: Frame) -> None:
         """Raises Refused if the frame names no delivery."""

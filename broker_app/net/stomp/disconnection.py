@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from broker_app.base.refused import Refused
@@ -91,7 +92,7 @@ class Disconnection:
         conversation = self._conversation
         engine_runs = conversation.sessions.engine.ended is None
         if soft and conversation.soft_errors:
-            self.send_refusal(refusal, receipt)
+            self._send_refusal(refusal, receipt)
         elif conversation.state == OPEN and engine_runs:
             conversation.follow(LEAVE)
             self._final_error = refusal, receipt
@@ -118,7 +119,7 @@ class Disconnection:
             conversation.submit(c.BreakFlow(conversation.peer, flow, refusal, frame.receipt))
             return
         if stays:
-            self.send_refusal(refusal, frame.receipt, frame.headers.get("correlation-id", ""))
+            self._send_refusal(refusal, frame.receipt, frame.headers.get("correlation-id", ""))
         else:
             self.refuse(refusal, frame.receipt, soft=False)
 
@@ -130,15 +131,22 @@ class Disconnection:
             return
         self.refuse(Refused(malformed.code, malformed.detail), malformed.receipt, soft=False)
 
-    def send_refusal(self, refusal: Refused, receipt: bytes | None, correlation_id: str = "") -> None:
-        """Refuse one frame of a client that stays connected, which had this receipt and correlation id."""
-        conversation = self._conversation
-        if conversation.state == CLOSED:
-            return
+    def send_refusals(self, refusals: Sequence[tuple[bytes | None, Refused]]) -> None:
+        """Refuse frames of a client that stays connected, each with its receipt."""
+        if self._conversation.state != CLOSED:
+            frames = [self._refusal(refusal, receipt) for receipt, refusal in refusals]
+            self._conversation.write(b"".join(frames))
+
+    def _send_refusal(self, refusal: Refused, receipt: bytes | None, correlation_id: str = "") -> None:
+        if self._conversation.state != CLOSED:
+            self._conversation.write(self._refusal(refusal, receipt, correlation_id))
+
+    def _refusal(self, refusal: Refused, receipt: bytes | None, correlation_id: str = "") -> bytes:
+        """The MESSAGE that refuses one frame, which had this receipt and correlation id."""
         self._note(refusal)
         self._refusals_sent += 1
         id = f"refused-{self._refusals_sent}"
-        conversation.write(conversation.renderer.soft_refusal(refusal, receipt, id, correlation_id))
+        return self._conversation.renderer.soft_refusal(refusal, receipt, id, correlation_id)
 
     def send_error(self, refusal: Refused, receipt: bytes | None) -> None:
         """Refuse by an ERROR, and end the session."""

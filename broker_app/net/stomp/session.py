@@ -295,21 +295,26 @@ class StompSession:
                 break
             if entries or conversation.bridge is not None:
                 entries = self._publish(entries)
-            self._take_other(frame)
+            instead = self._take_other(frame)
             if conversation.state >= CLOSING:
                 return
+            if instead:
+                self._waiting = [*instead, *frames[index + 1 :]]
+                break
         if entries or conversation.bridge is not None:
             self._publish(entries)
 
-    def _take_other(self, frame: Frame | AckRun | Malformed) -> None:
-        """Process all but a SEND whose command is made of its headers alone."""
+    def _take_other(self, frame: Frame | AckRun | Malformed) -> list[Frame]:
+        """Process all but a SEND whose command is made of its headers alone; returns the frames that are to
+        be processed in place of this one."""
         if type(frame) is Frame:
             self._do(frame)
         elif type(frame) is AckRun:
             self.conversation.frames_in += len(frame.ids) - 1
-            self._acknowledgements.run(frame.ids, self._do)
+            return self._acknowledgements.run(frame.ids)
         else:
             self._disconnection.malformed(frame)  # type: ignore[arg-type]  # the only kind that is left
+        return []
 
     def _publish(self, entries: list[c.Entry]) -> list[c.Entry]:
         conversation = self.conversation
@@ -373,13 +378,11 @@ class StompSession:
                 conversation.sessions.engine.broker.unsettled.release_bodies(deliveries)
         if peer.refusals:
             refusals, peer.refusals = peer.refusals, []
-            refuse = (
-                self._disconnection.send_refusal
-                if conversation.soft_errors
-                else self._disconnection.send_error
-            )
-            for receipt, refusal in refusals:
-                refuse(refusal, receipt)
+            if conversation.soft_errors:
+                self._disconnection.send_refusals(refusals)
+            else:
+                for receipt, refusal in refusals:
+                    self._disconnection.send_error(refusal, receipt)
         if leaving:
             self._disconnection.finish()
 
