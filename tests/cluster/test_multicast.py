@@ -39,7 +39,7 @@ def segment() -> Iterator[Cable]:
 @pytest.fixture(scope="module")
 def far(segment: Cable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """Brokers on the machine at the far end."""
-    with nodes_in(tmp_path_factory.mktemp("far"), segment.prefix) as made:
+    with nodes_in(tmp_path_factory.mktemp("far"), segment.far) as made:
         yield made
 
 

@@ -5,27 +5,27 @@ A switch stands between its two ends, so that neither end notices when no packet
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.children import NETWORK, enter_network
 from tests.support.missing import missing
 
 _NAMESPACES = Path("/var/run/netns")
-_CLONE_NEWNET = 0x40000000
 
 
 class Cable:
-    """`host` is the address at the far end; what is started behind `prefix` is there. The test is at the near
-    end, `near_host`, and so is what it starts."""
+    """`host` is the address at the far end, whose network is `far`; a command behind `prefix` is there. The
+    test is at the near end, `near_host`, and so is what it starts."""
 
     near_host, host = "10.200.0.1", "10.200.0.2"
 
     def __init__(self, name: str) -> None:
         self._near, self._far, self._switch = f"{name}-near", f"{name}-far", f"{name}-switch"
+        self.far = _NAMESPACES / self._far
         self.prefix = ("ip", "netns", "exec", self._far)
 
     def lay(self) -> None:
@@ -52,12 +52,12 @@ class Cable:
     @contextmanager
     def at_the_near_end(self) -> Iterator[None]:
         """Move this thread, and the threads and processes that it starts, to the near end of the cable."""
-        with Path("/proc/thread-self/ns/net").open("rb") as before:
-            _enter(_NAMESPACES / self._near)
+        with NETWORK.open("rb") as before, (_NAMESPACES / self._near).open("rb") as near:
+            enter_network(near.fileno())
             try:
                 yield
             finally:
-                _enter(Path(f"/proc/self/fd/{before.fileno()}"))
+                enter_network(before.fileno())
 
     def remove(self) -> None:
         """The devices go with the namespaces."""
@@ -80,12 +80,6 @@ def cable() -> Iterator[Cable]:
             yield made
     finally:
         made.remove()
-
-
-def _enter(namespace: Path) -> None:
-    with namespace.open("rb") as file:
-        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), f"cannot enter the network {namespace}")
 
 
 def _ip(*words: str) -> None:

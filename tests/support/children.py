@@ -15,7 +15,8 @@ from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _CLONE_NEWNET = 0x40000000
-_NETWORK = Path("/proc/thread-self/ns/net")
+#: that of the thread that opens it
+NETWORK = Path("/proc/thread-self/ns/net")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -25,22 +26,25 @@ def end_with_parent() -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
+def enter_network(network: int) -> None:
+    """Move this thread to the network of an open file, unless it is there. Raises OSError."""
+    if os.fstat(network).st_ino != NETWORK.stat().st_ino and _libc.setns(network, _CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
 class Child(subprocess.Popen[Any]):
     """A process that does not outlive its parent, in the network of the thread that starts it; everything
     else is as in `subprocess`."""
 
     def __init__(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> None:
-        with _NETWORK.open("rb") as network:
+        with NETWORK.open("rb") as network:
             start = partial(self._start, command, network.fileno(), **options)
             _starter(os.getpid()).submit(start).result()
 
     def _start(self, command: Sequence[str | os.PathLike[str]], network: int, **options: Any) -> None:
-        there = os.fstat(network).st_ino != _NETWORK.stat().st_ino
-
         def prepare() -> None:
             end_with_parent()
-            if there and _libc.setns(network, _CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), "setns")
+            enter_network(network)
 
         super().__init__(command, preexec_fn=prepare, **options)
 

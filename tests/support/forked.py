@@ -35,7 +35,7 @@ from django.urls import get_resolver
 from django.utils.functional import empty
 
 from mom_site.database import file_of
-from tests.support.children import Child, end_with_parent
+from tests.support.children import NETWORK, Child, end_with_parent, enter_network
 from tests.support.forked_time import FORKED_TIME
 from tests.support.temporary import temporary_directory
 
@@ -60,7 +60,12 @@ _LARGEST = 1024 * 1024
 
 
 class Forked(subprocess.Popen[Any]):
-    """A process that was forked; everything else is as in `subprocess`."""
+    """A process that was forked, in a `network` or in that of the thread that starts it; everything else is
+    as in `subprocess`."""
+
+    def __init__(self, *arguments: Any, network: Path = NETWORK, **options: Any) -> None:
+        self._network = network
+        super().__init__(*arguments, **options)
 
     def _execute_child(  # the one place where Popen makes a process
         self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any, env: Any,
@@ -73,7 +78,8 @@ class Forked(subprocess.Popen[Any]):
             "environment": dict(os.environ if env is None else env),
         }
         ends = [own if given == -1 else given for own, given in enumerate((p2cread, c2pwrite, errwrite))]
-        self.pid = int(_ask(order, ends))
+        with self._network.open("rb") as network:
+            self.pid = int(_ask(order, [*ends, network.fileno()]))
         FORKED_TIME.begin(self.pid)
         self._ended = os.pidfd_open(self.pid)
         self._child_created = True
@@ -170,7 +176,7 @@ class Program:
 
     def _answer(self, client: socket.socket) -> dict[str, Any] | None:
         """Carry an order out; returns it in the process that was forked for it."""
-        message, files, _, _ = socket.recv_fds(client, _LARGEST, 3)
+        message, files, _, _ = socket.recv_fds(client, _LARGEST, 4)
         if not message:
             self._end(client)
             return None
@@ -187,7 +193,9 @@ class Program:
         else:
             end_with_parent()
             self._close()
-            for number, file in enumerate(files):
+            *streams, network = files
+            enter_network(network)
+            for number, file in enumerate(streams):
                 os.dup2(file, number)
             os.closerange(3, 1024)
             return order

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.net.policy.policy import Policy, UserFacts
 from broker_app.rules.rule import Rule
 from tests.support.broker_process import ROOT, BrokerFailed
-from tests.support.children import Child
+from tests.support.children import NETWORK
 from tests.support.forked import Forked
 from tests.support.node_fork import Order
 from tests.support.patience import patient
@@ -145,27 +145,21 @@ class NodeProcess:
         )
 
 
-def _is_in_another_network() -> bool:
-    """True if this thread has entered a network that its process did not start in."""
-    return os.readlink("/proc/thread-self/ns/net") != os.readlink(f"/proc/{os.getppid()}/ns/net")
-
-
 def quick(name: str, **said: Any) -> Remote:
     """A bridge to this machine that retries and looks often."""
     return Remote(name, **{"hostname": "127.0.0.1", "retry_s": 0.2, "scan_s": 5.0, **said})
 
 
 class Nodes:
-    """Makes nodes in `folder` and keeps the program that they are forked from; see `node_fork`. `prefix` is a
-    command that is to start it, as one that enters a network of its own."""
+    """Makes nodes in `folder` and keeps the program that they are forked from; see `node_fork`. They are in a
+    `network`, or in that of this thread."""
 
-    def __init__(self, folder: Path, prefix: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, network: Path = NETWORK) -> None:
         self.folder = folder
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOM_")}
-        # What is forked by another process would be in that one's network.
-        program = Child if prefix or _is_in_another_network() else Forked
-        self._program = program(
-            [*prefix, sys.executable, "-m", "tests.support.node_fork"],
+        self._program = Forked(
+            [sys.executable, "-m", "tests.support.node_fork"],
+            network=network,
             cwd=ROOT,
             env=inherited,
             stdin=subprocess.PIPE,
@@ -224,9 +218,9 @@ class Nodes:
 
 
 @contextlib.contextmanager
-def nodes_in(folder: Path, prefix: Sequence[str] = ()) -> Iterator[Nodes]:
+def nodes_in(folder: Path, network: Path = NETWORK) -> Iterator[Nodes]:
     """Nodes for the length of a `with` block."""
-    made = Nodes(folder, prefix)
+    made = Nodes(folder, network)
     try:
         yield made
     finally:
