@@ -17,6 +17,7 @@ from tests.cluster.test_messages_across_brokers import bodies, take
 from tests.enhanced_cluster.members import QUEUE, Members, running
 from tests.support.awaiting import until
 from tests.support.broker_process import ROOT, BrokerFailed
+from tests.support.forked import Forked
 from tests.support.patience import patient
 from tests.support.redis import redis_server
 
@@ -101,22 +102,16 @@ def test_journals_that_a_broker_held_when_it_died_are_given_back_by_reset(tmp_pa
             registry.write_takeover(
                 TakeoverReport(member="b2", journal="shop.b2", taker="b1", epoch=1, why="", began=1.0)
             )
-            done = subprocess.run(
-                [
-                    *(sys.executable, "-m", "broker_app.cli", "up", "-reset", "takeover-then-exit"),
-                    *("--name", "b1", "--cluster-id", "shop", "--cluster-port", "0", "--port", "0"),
-                    *("--stomp-port", "0", "--journal", server.url, "--data", str(tmp_path / "b1")),
-                ],
-                cwd=ROOT,
-                env={"MOM_CLUSTER_SECRET": "a secret of the cluster in this test", "PATH": "/usr/bin"},
-                capture_output=True,
-                text=True,
-                timeout=patient(60),
-            )
-            assert (done.returncode, done.stdout.strip()) == (
-                0,
-                "shop.b2 is free: another member takes it over",
-            ), done.stderr
+            command = [
+                *(sys.executable, "-m", "broker_app.cli", "up", "-reset", "takeover-then-exit"),
+                *("--name", "b1", "--cluster-id", "shop", "--cluster-port", "0", "--port", "0"),
+                *("--stomp-port", "0", "--journal", server.url, "--data", str(tmp_path / "b1")),
+            ]
+            environment = {"MOM_CLUSTER_SECRET": "a secret of the cluster in this test", "PATH": "/usr/bin"}
+            pipe = subprocess.PIPE
+            with Forked(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as done:
+                out, err = done.communicate(timeout=patient(60))
+            assert (done.returncode, out) == (0, "shop.b2 is free: another member takes it over\n"), err
             freed, kept = other.lease(), own.lease()
             assert freed is not None
             assert freed.is_released

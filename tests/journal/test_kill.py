@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker_app.journal.tools.inspect import verify
+from tests.support.forked import ROOT, Forked
 
 from .killed import body_of, replay
 from .stage import quick_journal, read_now
@@ -47,9 +48,7 @@ def numbers(lines: list[str], letter: str) -> set[int]:
 def run_and_kill(directory: Path, lines: int) -> list[str]:
     """Let a process live until it has confirmed so many lines; all whole lines that it printed."""
     command = [sys.executable, "-m", "tests.journal.killed", str(directory)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
-    ) as process:
+    with Forked(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         seen = [process.stdout.readline() for _ in range(lines)]
         process.kill()
