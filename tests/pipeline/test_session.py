@@ -186,6 +186,7 @@ def test_a_java_that_ends_at_once_is_an_error_and_not_waited_for(cache: Path, tm
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.soak  # it starts Spark once more, with the scripts of Spark and a Java of theirs
 def test_under_spark_submit_the_session_is_the_one_of_spark_submit(cache: Path, tmp_path: Path) -> None:
     found = require_java()
     job = tmp_path / "job.py"
