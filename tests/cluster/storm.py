@@ -28,7 +28,7 @@ from tests.support.proxy import Proxy, proxy
 #: seconds of a SIGSTOP or of a silent network that links survive, and of one that they do not
 _SHORT_S, _LONG_S = 0.4, 6.5
 #: seconds between what a producer sends to one destination and to the next
-_PAUSE_S = 0.01 if "SOAK" in os.environ else 0.03
+_PAUSE_S = 0.01 if "SOAK" in os.environ else 0.1
 QUEUES = ("/queue/orders", "/queue/bills")
 TOPIC = "/topic/news"
 DURABLE, SHARED = "archive", "workers"

@@ -22,7 +22,7 @@ from tests.support.polling import poll
 
 LEASE_S = 1.0
 #: seconds between two logins at a broker
-_PROBE_S = 0.01 if "SOAK" in os.environ else 0.05
+_PROBE_S = 0.01 if "SOAK" in os.environ else 0.1
 
 
 class Mirrors:
