@@ -34,10 +34,10 @@ from .steps import Flaky, Loop, SteppedPostgres, SteppedRedis, Steps, Stopped
 
 #: of each journal and store; connections of servers cost more than orders do
 ORDERS = {
-    "own files": rounds(170, 4_250),
-    "files": rounds(800, 20_000),
-    "redis": rounds(22, 550),
-    "postgres": rounds(8, 200),
+    "own files": rounds(50, 4_250),
+    "files": rounds(150, 20_000),
+    "redis": rounds(8, 550),
+    "postgres": rounds(3, 200),
 }
 #: one position in so many is not settled: mostly dead segments are what is copied
 _KEPT = 9
