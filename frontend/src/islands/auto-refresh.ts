@@ -2,6 +2,7 @@ import htmx from "htmx.org";
 import { loadIslands, showScripted } from "../elements.ts";
 import { morph } from "../morph.ts";
 import { gettext } from "../gettext.ts";
+import { UpdateTimer } from "../live/update-timer.ts";
 import { session } from "../services.ts";
 
 /** Events within this time cause one update. */
@@ -14,31 +15,42 @@ const EVERY_S = 10;
  */
 export class AutoRefresh extends HTMLElement {
   #leave: (() => void)[] = [];
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timer: UpdateTimer | undefined;
   #asked = 0;
+  /** The number of the request whose answer is shown. */
+  #shown = 0;
   readonly #seen = () => {
-    if (!document.hidden) this.#in(0);
+    if (!document.hidden) this.#timer?.soon(0);
   };
 
   connectedCallback(): void {
     const topics = (this.getAttribute("topics") ?? "").split(" ").filter(Boolean);
-    this.#leave = topics.map((topic) => session.subscribe(`/topic/${topic}`, () => this.#in(SOON_MS)));
+    const timer = new UpdateTimer(
+      () => {
+        // Hidden pages are not updated until they are visible again.
+        if (!document.hidden) void this.refresh();
+      },
+      1000 * Number(this.getAttribute("every") ?? EVERY_S),
+    );
+    this.#timer = timer;
+    this.#leave = topics.map((topic) => session.subscribe(`/topic/${topic}`, () => timer.soon(SOON_MS)));
     document.addEventListener("visibilitychange", this.#seen);
-    this.#in();
+    timer.later();
   }
 
   disconnectedCallback(): void {
     for (const leave of this.#leave) leave();
     document.removeEventListener("visibilitychange", this.#seen);
-    clearTimeout(this.#timer);
-    this.#asked += 1;
+    this.#timer?.stop();
+    this.#shown = this.#asked;
   }
 
   /** Reload it now. */
   async refresh(): Promise<void> {
     const number = ++this.#asked;
     const reloaded = await this.#read();
-    if (number !== this.#asked) return;
+    if (number <= this.#shown) return;
+    this.#shown = number;
     if (reloaded !== null) {
       showScripted(reloaded);
       morph(this, reloaded);
@@ -47,7 +59,7 @@ export class AutoRefresh extends HTMLElement {
       document.dispatchEvent(new Event("mom:arrived"));
     }
     this.#showStale(reloaded === null);
-    this.#in();
+    this.#timer?.later();
   }
 
   async #read(): Promise<Element | null> {
@@ -73,14 +85,6 @@ export class AutoRefresh extends HTMLElement {
       notice.textContent = gettext("The broker does not respond. The values shown are not up to date.");
       this.prepend(notice);
     }
-  }
-
-  #in(ms = 1000 * Number(this.getAttribute("every") ?? EVERY_S)): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      // Hidden pages are not updated until they are visible again.
-      if (!document.hidden) void this.refresh();
-    }, ms);
   }
 }
 
