@@ -29,7 +29,6 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-auto-refresh": () => import("./islands/auto-refresh.ts"),
   "mom-quick-start": () => import("./islands/quick-start.ts"),
   "mom-event-trigger": () => import("./islands/event-trigger.ts"),
-  "mom-latest-events": overview,
   "mom-limit-meter": () => import("./islands/limit-meter.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),
   "mom-offset-actions": () => import("./islands/offset-actions.ts"),

@@ -18,7 +18,7 @@ def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: Brok
     expect(page.locator("mom-node-topology").get_by_role("link", name="mom ")).to_be_visible()
     page.get_by_role("button", name="View as table").last.click()
     expect(page.locator("mom-node-topology").get_by_role("row", name="Producers")).to_be_visible()
-    expect(page.locator("mom-latest-events")).to_contain_text("at-once fired")
+    expect(page.locator("#latest-events")).to_contain_text("at-once fired")
     expect(attention.get_by_role("link", name="Consumers", exact=True)).to_have_attribute(
         "href", "/console/queues/one?name=orders.new&tab=consumers"
     )

@@ -19,6 +19,7 @@ from broker_app.web.console.base.causes import detail_in_words
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.labels import label_of_event
 from broker_app.web.console.forwarding.callbacks import page_of
+from broker_app.web.console.base.shown import Shown
 from broker_app.web.console.forwarding.reflexes import page_of as page_of_reflex
 from broker_app.web.policy_sync import node_of
 
@@ -47,7 +48,7 @@ class EventsPage(AdministratorsPage):
             "filtered": bool(query or kind or trouble),
             "all": len(logged),
             "matching": len(matching),
-            "rows": [_row(event) for event in matching[:_SHOWN]],
+            "rows": [shown_event(event) for event in matching[:_SHOWN]],
         }
         return render(request, "console/events.html", context)
 
@@ -76,8 +77,8 @@ def _detail(event: LoggedEvent) -> str:
     return alert_in_words(facts["condition"], facts["subject"], facts["value"], facts["found"])
 
 
-def _row(event: LoggedEvent) -> dict[str, object]:
-    """An event, and the address of the page of its source."""
+def shown_event(event: LoggedEvent) -> Shown:
+    """An event for a template, in the language of the page, with the address of the page of its source."""
     about = {
         events.BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
         events.ALERTS: reverse("console:alerts"),

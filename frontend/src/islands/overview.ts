@@ -3,7 +3,6 @@
 import "../style/overview.css";
 import "./attention-list.ts";
 import "./busiest-list.ts";
-import "./latest-events.ts";
 import "./node-charts.ts";
 import "./node-figures.ts";
 import "./node-topology.ts";

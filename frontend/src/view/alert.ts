@@ -32,9 +32,6 @@ export interface Alert {
   page: string;
 }
 
-/** What an alert has found, of which its sentence is. */
-export type Found = Pick<Alert, "condition" | "subject" | "value" | "facts" | "detail">;
-
 /** The sign of an alert's state. */
 export function signOf({ state, severity }: Alert): Sign {
   return state === "firing" ? signIn(SEVERITY, severity) : signIn(ALERT_STATE, state);
@@ -51,7 +48,7 @@ export const KINDS: Record<ComponentKind, string> = {
 };
 
 /** The sentence of an alert in the language of the page; the broker's English text for unknown conditions. */
-export function sentenceOf({ condition, subject, value, facts, detail }: Found): string {
+export function sentenceOf({ condition, subject, value, facts, detail }: Alert): string {
   const texts = ALERT_SENTENCES[condition] as AlertSentences | undefined;
   if (texts === undefined) return detail;
   const [, kind = "", component = ""] = /^([^/]*)\/(.*)$/s.exec(subject) ?? [];

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { type Alert, sentenceOf, signOf } from "../../src/view/alert.ts";
-import { detailOf, type LoggedEvent } from "../../src/view/event.ts";
 
 function alert(change: Partial<Alert>): Alert {
   return {
@@ -62,15 +61,6 @@ test("each condition has a sentence of its own", () => {
     "Member b1 of the cluster is suspect: no heart-beat",
     "Brokers cannot be found by registry shop: no route to host",
   ]);
-});
-
-test("an event of an alert has the sentence of what was found when it happened", () => {
-  const event: LoggedEvent = { id: "1", at: "", kind: "alerts", name: "r", event: "fired", code: "STORE", detail: "in English", facts: {} };
-  expect(detailOf(event)).toBe("in English");
-  expect(detailOf({ ...event, facts: { alert: "7", condition: "store", subject: "store", value: 81.5, found: { detail: "on /data" } } })).toBe(
-    "Store usage: 81.5 %: on /data",
-  );
-  expect(detailOf({ ...event, kind: "bridges" })).toBe("in English");
 });
 
 test("a condition that the page does not know is in the words of the broker", () => {

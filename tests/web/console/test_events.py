@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +16,8 @@ from broker_app.telemetry.alerts import Alert
 from broker_app.telemetry.alerts.conditions import CONDITIONS
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.event_log import EventLog
-from broker_app.web.console import event_log
+from broker_app.web.console import event_log, overview
+from tests.support.no_alerts import NO_ALERTS
 
 pytestmark = pytest.mark.django_db
 
@@ -51,8 +51,10 @@ def test_events_and_their_reasons_are_in_the_language_of_the_page(
     page = inside.get("/console/events/", headers={"Accept-Language": "de"}).content.decode()
     assert "verbindet neu" in page and "REFUSED: unter dieser Adresse wartet kein Broker" in page
     assert "broker-2 folgt nicht mehr" in page
-    overview = inside.get("/console/", headers={"Accept-Language": "de"})
-    assert json.loads(overview.context["event_labels"])["retrying"] == "verbindet neu"
+    monkeypatch.setattr(overview, "node_of", lambda request: SimpleNamespace(events=log, alerts=NO_ALERTS))
+    page = inside.get("/console/", headers={"Accept-Language": "de"}).content.decode()
+    assert "verbindet neu: unter dieser Adresse wartet kein Broker" in page
+    assert "broker-2 folgt nicht mehr" in page
 
 
 @pytest.mark.parametrize(

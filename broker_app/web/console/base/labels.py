@@ -66,11 +66,6 @@ def was_done(what: str, action: str) -> str:
     return sentence[action] % {"what": what}
 
 
-def event_labels() -> dict[str, str]:
-    """The labels of events that are not their names, for the browser."""
-    return {name: label for name in EVENTS if (label := label_of_event(name)) != name}
-
-
 def label_of_event(event: str) -> str:
     """The label of an event of the event log, or of a bridge; the event itself if it is of a later broker."""
     return translated(EVENTS[event]) if event in EVENTS else event
