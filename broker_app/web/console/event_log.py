@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -18,27 +19,36 @@ from broker_app.web.console.base.alert_words import alert_in_words
 from broker_app.web.console.base.causes import detail_in_words
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.base.labels import label_of_event
-from broker_app.web.console.forwarding.callbacks import page_of
 from broker_app.web.console.base.shown import Shown
+from broker_app.web.console.forwarding.callbacks import page_of
 from broker_app.web.console.forwarding.reflexes import page_of as page_of_reflex
 from broker_app.web.policy_sync import node_of
 
 _SHOWN = 200
+#: of the number of an event in an address
+_DIGITS = 15
 #: events of libraries of reflexes; others are of single reflexes
 _OF_LIBRARIES = (events.LIBRARY_FAILED.name, events.LIBRARY_RECOVERED.name)
 
 
 class EventsPage(AdministratorsPage):
+    """The events up to the number `until`, which is that of the newest one when the page is opened: what
+    happens meanwhile does not move the rows that one reads, and is a link."""
+
     def get(self, request: HttpRequest) -> HttpResponse:
         node = node_of(request)
         query, kind = request.GET.get("filter", "").strip(), request.GET.get("kind", "")
         trouble = request.GET.get("trouble") == "1"
-        logged = node.events.all() if node is not None else []
+        kept = node.events.all() if node is not None else []
+        until = _until(request, kept)
         matching = [
             event
-            for event in logged
+            for event in kept
             if query.casefold() in _words(event) and kind in ("", event.kind) and (event.code or not trouble)
         ]
+        shown = [event for event in matching if event.number <= until]
+        asked = request.GET.copy()
+        asked.pop("until", None)
         context = {
             "node": node is not None,
             "filter": query,
@@ -46,11 +56,22 @@ class EventsPage(AdministratorsPage):
             "kinds": [("", _("all kinds")), *((one, translated(one)) for one in events.KINDS)],
             "trouble": trouble,
             "filtered": bool(query or kind or trouble),
-            "all": len(logged),
-            "matching": len(matching),
-            "rows": [shown_event(event) for event in matching[:_SHOWN]],
+            "all": sum(event.number <= until for event in kept),
+            "matching": len(shown),
+            "rows": [shown_event(event) for event in shown[:_SHOWN]],
+            "newer": len(matching) - len(shown),
+            "newest_address": f"{request.path}?{asked.urlencode()}".rstrip("?"),
+            "same_address": f"{request.path}?{urlencode({**asked.dict(), 'until': until})}",
         }
         return render(request, "console/events.html", context)
+
+
+def _until(request: HttpRequest, kept: Sequence[LoggedEvent]) -> int:
+    """The number of the last event that is shown: the newest one, unless the address has an older one."""
+    newest = kept[0].number if kept else 0
+    asked = request.GET.get("until", "")
+    # One that is larger is of the log before the broker was started again.
+    return min(int(asked), newest) if asked.isdecimal() and len(asked) <= _DIGITS else newest
 
 
 def _words(event: LoggedEvent) -> str:

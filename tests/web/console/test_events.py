@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +33,7 @@ def test_events_are_shown_newest_first_and_found_by_words(
     monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
     page = inside.get("/console/events/").content.decode()
     assert page.index("brokers.config:4:1: &lt;what&gt;") < page.index("REFUSED: no listener")
-    assert "(orders)" in page and "/console/bridges/?filter=west" in page
+    assert "orders · REFUSED: no listener" in page and "/console/bridges/?filter=west" in page
     page = inside.get("/console/events/?filter=WEST").content.decode()
     assert "no listener" in page and "brokers.config:4" not in page
     page = inside.get("/console/events/?kind=files").content.decode()
@@ -39,6 +41,34 @@ def test_events_are_shown_newest_first_and_found_by_words(
     page = inside.get("/console/events/?trouble=1").content.decode()
     assert "no listener" in page and "brokers.config:4" not in page
     assert "Nothing matches" in inside.get("/console/events/?filter=none").content.decode()
+
+
+def test_what_happens_while_one_reads_is_a_link_and_moves_no_row(
+    inside: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(lambda: 1_750_000_000.0)
+    monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
+
+    def page(address: str) -> tuple[list[str], str, str]:
+        """The rows, the line above them, and the address that is read after each event."""
+        text = inside.get(address).content.decode()
+        line = text[text.index('role="status"') :].partition("</div>")[0]
+        again = unescape(text.partition('id="happened" hx-get="')[2].partition('"')[0])
+        return re.findall(r'<tr id="event-(\d+)">', text), line, again
+
+    for name in ("west", "east"):
+        log.report(BRIDGE_RETRYING, name, code="REFUSED", detail="no listener", queue="orders")
+    rows, line, again = page("/console/events/?filter=we")
+    assert (rows, "1 of 2 events" in line, "new event" in line) == (["1"], True, False)
+    for name in ("west", "east", "west"):
+        log.report(BRIDGE_RETRYING, name, code="REFUSED", detail="no listener", queue="orders")
+    rows, line, _ = page(again)
+    assert (rows, "1 of 2 events" in line) == (["1"], True)
+    assert "2 new events</a>" in line and 'href="/console/events/?filter=we"' in line
+    assert page("/console/events/?filter=we")[0] == ["5", "3", "1"]
+    # The log has begun again, since the broker was started again.
+    assert page("/console/events/?until=77")[0] == ["5", "4", "3", "2", "1"]
+    assert page(f"/console/events/?until={'7' * 5000}")[0] == ["5", "4", "3", "2", "1"]
 
 
 def test_events_and_their_reasons_are_in_the_language_of_the_page(
