@@ -32,6 +32,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-limit-meter": () => import("./islands/limit-meter.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),
   "mom-offset-actions": () => import("./islands/offset-actions.ts"),
+  "mom-member-removal": () => import("./islands/member-removal.ts"),
   "mom-marked-destinations": () => import("./islands/marked-destinations.ts"),
   "mom-message-browser": () => import("./islands/message-browser.ts"),
   "mom-node-charts": overview,

@@ -45,6 +45,35 @@ def test_the_page_of_a_client_has_the_version_and_the_age_of_its_list_of_brokers
         expect(page.get_by_role("main")).to_contain_text("mom is alone in its cluster")
 
 
+def test_a_member_that_is_gone_for_good_is_removed_on_the_page_of_the_cluster(
+    processes: None, tmp_path: Path, open_page: OpenPage
+) -> None:
+    with ExitStack() as stack:
+        b1, b2 = Members(tmp_path, stack.enter_context(redis_server()).url, 2)
+        for broker in (b1, b2):
+            stack.callback(broker.kill)
+            broker.start()
+        b2.request("POST", "/api/v1/queues/orders/messages", json_body=1)
+        down = {"name": "b2", "no_failover": True}
+        assert b2.request("POST", "/api/v1/shutdown", json_body=down).status == 202
+        page = open_page(b1, "/console/cluster/", sign_in(b1))
+        row = page.locator(".brokers [data-row=b2]", has=page.locator("mom-member-removal"))
+        dialog, toast = page.get_by_role("dialog"), page.locator("#toasts")
+        row.get_by_role("button", name="Remove member b2").click(timeout=30_000)
+        expect(dialog).to_contain_text("1 message in its journal was not delivered.")
+        dialog.get_by_role("button", name="Remove", exact=True).click()
+        expect(toast).to_contain_text("shop.b2 may have messages (1 as was last noted)")
+        expect(row).to_have_count(1)
+        row.get_by_role("button").click()
+        dialog.get_by_label("Delete messages that were not delivered").check()
+        dialog.get_by_label("Reason").fill("its machine is sold")
+        dialog.get_by_role("button", name="Remove", exact=True).click()
+        expect(toast).to_contain_text("b2 is no longer a member of the cluster.")
+        expect(row).to_have_count(0, timeout=30_000)
+        entry = b1.request("GET", "/api/v1/audit?kind=cluster").json()["items"][0]
+        assert (entry["name"], entry["reason"]) == ("b2", "its machine is sold")
+
+
 def test_the_page_of_a_member_that_ends_has_links_to_the_consoles_of_the_others(
     processes: None, tmp_path: Path, open_page: OpenPage, complaints: list[str]
 ) -> None:

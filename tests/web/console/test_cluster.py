@@ -178,6 +178,12 @@ def test_members_of_an_enhanced_cluster_are_shown_with_their_takeovers(
     assert "Members that take over" not in page_of(inside)
 
 
+def test_members_that_may_be_gone_for_good_can_be_removed(inside: Client, node: AnsweringNode) -> None:
+    node.report = a_report(a_link("b2"), enhanced=an_enhanced_cluster())
+    found = re.findall(r'<mom-member-removal member="(.*?)" messages="(.*?)">', page_of(inside))
+    assert found == [("b3", "17")], "b1 operates, and b2 may be alive"
+
+
 def test_a_broker_without_others_is_alone_in_its_cluster(inside: Client, node: AnsweringNode) -> None:
     alone = "<b>b1</b> is alone in its cluster: there is no other broker to link to."
     node.report = a_report()

@@ -18,6 +18,7 @@ from broker_app.features.cluster.report import (
     FoundBy,
     InterestReport,
     LinkReport,
+    MemberState,
     SuspicionReport,
     TakeoverReport,
 )
@@ -39,6 +40,8 @@ FOUND: Final[dict[FoundBy, StrPromise]] = {
     "broker": _("named by a broker"),
 }
 _SHOWN_TAKEOVERS: Final = 20
+#: states of members that may be gone for good
+_GONE: Final[tuple[MemberState, ...]] = ("BROKER_DOWN", "TAKEOVER_COMPLETE", "TAKEOVER_FAILED")
 
 
 def report_of(request: HttpRequest) -> tuple[ClusterReport | None, StrPromise | str]:
@@ -89,6 +92,7 @@ def _enhanced(report: EnhancedReport) -> Shown:
             "one": member,
             "state": badge(states.MEMBER[member.state]),
             "ago": durations.in_words(member.seen_s),
+            "is_gone": member.state in _GONE,
             "suspicion": _suspicion(member.suspicion) if member.suspicion is not None else None,
         }
         for member in report.members
