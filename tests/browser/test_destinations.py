@@ -81,6 +81,22 @@ def test_filter_order_and_columns_are_in_the_address(queues: Page) -> None:
     expect(row(queues, "other")).to_be_visible()
 
 
+def test_a_long_name_takes_one_line_and_shows_its_last_part(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState
+) -> None:
+    name = "zone.of-many-parts." * 6 + "dead"
+    send(broker, name)
+    page = open_page(broker, "/console/queues/", session)
+    wait_live(page)
+    link, short = row(page, name).locator("a.named"), row(page, "other").locator("a.named")
+    lines = "(it) => it.getClientRects()[0].height"
+    assert link.evaluate(lines) == short.evaluate(lines)
+    assert link.get_attribute("title") == name
+    seen = link.evaluate("""(link) => [...link.children].map(
+      (part) => [part.textContent, part.scrollWidth > part.clientWidth])""")
+    assert seen == [[name.removesuffix("dead"), True], ["dead", False]]
+
+
 def test_rows_keep_their_place_until_they_are_sorted_again(queues: Page, broker: BrokerProcess) -> None:
     queues.get_by_role("searchbox", name="Filter by name").fill("list")
     queues.get_by_role("columnheader", name="depth", exact=True).get_by_role("button").click()

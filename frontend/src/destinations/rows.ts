@@ -8,6 +8,7 @@ import { pageOf } from "../pages.ts";
 import { gettext } from "../gettext.ts";
 import { NONE, duration } from "../view/format.ts";
 import { HEIGHT, STEPS, WIDTH, outline } from "../view/sparkline.ts";
+import { partsOf } from "../view/name.ts";
 import { signIn } from "../view/sign.ts";
 import { DESTINATION_STATE } from "../generated/signs/destination-state.ts";
 import type { Column } from "./columns.ts";
@@ -24,7 +25,7 @@ type Draw = (figures: DestinationStats, ageS: number) => void;
 export class Row {
   readonly element = make("tr");
   readonly check = make("input");
-  readonly link = make("a", "row");
+  readonly link = make("a", "row named");
   gone = false;
   #draws: { cellType: Column["cellType"]; ages: boolean; draw: Draw }[];
   #cameAt = performance.now();
@@ -46,7 +47,14 @@ export class Row {
     heading.scope = "row";
     this.link.href = pageOf(this.address);
     this.link.dataset.name = this.address;
-    for (const part of name.split(/(?<=[./:_-])/)) this.link.append(part, make("wbr"));
+    this.link.title = name;
+    // As a label it is one word, although its parts are boxes of their own.
+    this.link.ariaLabel = name;
+    for (const [at, part] of partsOf(name).entries()) {
+      const text = make("span", at === 0 ? "prefix" : "");
+      for (const piece of part.split(/(?<=[./:_-])/)) text.append(piece, make("wbr"));
+      this.link.append(text);
+    }
     heading.append(this.link);
     this.element.append(pick, heading);
     this.#draws = columns.map((column) => {

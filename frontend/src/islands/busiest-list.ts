@@ -5,7 +5,7 @@ import { read } from "../live/requests.ts";
 import { pageOf } from "../pages.ts";
 import { gettext } from "../gettext.ts";
 import { count, rate } from "../view/format.ts";
-import { bareName } from "../view/name.ts";
+import { partsOf } from "../view/name.ts";
 import { sparkline } from "../view/sparkline.ts";
 import { Island } from "./island.ts";
 
@@ -71,9 +71,10 @@ export class BusiestList extends Island {
     return this.#order.map((address) => byAddress.get(address)!);
   }
 
-  #row({ address, in_rate, out_rate, depth, trend }: Row): TemplateResult {
+  #row({ name, address, in_rate, out_rate, depth, trend }: Row): TemplateResult {
+    const [prefix, last] = partsOf(name);
     return html`<tr>
-      <th scope="row"><a class="row" href=${pageOf(address)}>${bareName(address)}</a>
+      <th scope="row" class="wide"><a class="row named" href=${pageOf(address)} title=${name} aria-label=${name}><span class="prefix">${prefix}</span><span>${last}</span></a>
         ${address.startsWith("/topic/") ? html` <span class="tag">${gettext("topic")}</span>` : nothing}</th>
       <td class="num" data-label=${gettext("in/s")}>${rate(in_rate)}</td>
       <td class="num" data-label=${gettext("out/s")}>${rate(out_rate)}</td>

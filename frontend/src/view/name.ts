@@ -7,6 +7,12 @@ export function nameOf(destination: string): TemplateResult {
   return html`<span class="prefix">${prefix}</span>${parts.map((part) => html`${part}<wbr />`)}`;
 }
 
+/** A name in two parts, of which the last is cut last: "orders.new." and "eu". */
+export function partsOf(name: string): [prefix: string, last: string] {
+  const at = Math.max(...[".", "/", ":"].map((separator) => name.lastIndexOf(separator))) + 1;
+  return [name.slice(0, at), name.slice(at)];
+}
+
 export function isQueue(destination: string): boolean {
   return /^\/(temp-)?queue\//.test(destination);
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { eventOf, prettyJson } from "../../src/view/cloud-event.ts";
-import { bareName, isQueue } from "../../src/view/name.ts";
+import { bareName, isQueue, partsOf } from "../../src/view/name.ts";
 import { STEPS, outline } from "../../src/view/sparkline.ts";
 import { stepsBy } from "../../src/view/connection-test.ts";
 import { indented, looksLikeXml } from "../../src/view/xml.ts";
@@ -64,4 +64,13 @@ test("a sparkline ends at the right edge, and is as high as its peak; nothing is
 test("a connection test takes the steps of its protocol", () => {
   expect(stepsBy("stomp")).toEqual(["dns", "tcp", "login", "sync-queue", "target"]);
   expect(stepsBy("wss")).toEqual(["dns", "tcp", "tls", "websocket", "login", "sync-queue", "target"]);
+});
+
+test("a name has a last part behind its dots, slashes and colons", () => {
+  expect(["orders.new.eu", "plain", "storeAndForward:west/queue/orders.far", "ends."].map(partsOf)).toEqual([
+    ["orders.new.", "eu"],
+    ["", "plain"],
+    ["storeAndForward:west/queue/orders.", "far"],
+    ["ends.", ""],
+  ]);
 });
