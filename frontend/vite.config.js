@@ -37,7 +37,7 @@ export default defineConfig({
     rolldownOptions: {
       // A busy machine is no fault of a plugin, and nobody who starts a broker wants to read about it.
       checks: { bundlerTimings: false },
-      input: ["src/console.ts", "src/style/console.css", "src/style/destination.css", "src/style/welcome.css"],
+      input: ["src/console.ts", "src/style/console.css", "src/style/cluster.css", "src/style/destination.css", "src/style/steps.css", "src/style/welcome.css"],
       // What every page needs of others changes least: its own file stays in the browser's cache. What the frame
       // loads once the page is drawn comes in one piece.
       output: {

@@ -8,6 +8,7 @@ import { consolePage } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { pageAddress } from "../services.ts";
 import "../style/overview.css";
+import "../style/alerts.css";
 import { showToast } from "../toasts.ts";
 import { groupsOf, sentenceOfGroup, type AlertGroup } from "../view/alert-groups.ts";
 import { sentenceOf, signOf, type Alert } from "../view/alert.ts";

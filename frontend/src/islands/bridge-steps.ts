@@ -1,3 +1,4 @@
+import "../style/steps.css";
 import { html, nothing, render } from "lit";
 import { request, errorText } from "../live/requests.ts";
 import { morph } from "../morph.ts";
