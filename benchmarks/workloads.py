@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from benchmarks.generator import Raw
 from benchmarks.servers import Protocol, RabbitMQ
@@ -214,10 +214,11 @@ WORKLOADS: tuple[Workload, ...] = (
     ),
 )
 
+_CONSUMERS: Final[tuple[tuple[Protocol, str], ...]] = (("tcp", "over TCP"), ("rest", "over REST"))
 #: those that are measured when they are named
 FURTHER: tuple[Workload, ...] = tuple(
     _consumed(connections, consumer, size, f"{title}, {size_title}")
-    for consumer, title in (("tcp", "over TCP"), ("rest", "over REST"))
+    for consumer, title in _CONSUMERS
     for connections in (8, 64)
     for size, size_title in ((100, "100 B"), (1024, "1 KiB"))
 )
