@@ -189,9 +189,11 @@ class TestManyClientsOfOnePeer:
 
     def test_one_that_settles_at_once_what_it_takes_is_waited_for(self, stage: Stage) -> None:
         clients, there = stage.client("rest"), stage.client("consumer")
-        clients.peer.ordered = False
+        clients.peer.ordered = there.peer.ordered = False
         send(clients)
         there.subscribe(Q, credit=1)
+        send(clients)
+        stage.pass_time(70)
         there.settle(*there.tags)
         there.unsubscribe()
         assert not stage.queue(Q).unsettled

@@ -63,6 +63,8 @@ class Admission:
         self.blocked = BlockedProducers(turn, paced)
         #: producers that wait for consumers at full speed
         self.paced = PacedProducers(turn, paced, self.blocked.check_later)
+        #: whether what was held of paced producers is being published
+        self._goes_on = False
         #: queues with blocked messages
         self.blocked_queues: dict[Queue, None] = {}
         #: messages that a resource alarm blocks
@@ -76,13 +78,8 @@ class Admission:
     def publish(self, command: c.Publish) -> c.Publish | None:
         """Publish messages, block them or refuse them, or hold them while their producers are paced. Returns
         the rest when there are many."""
-        if self.paced.queues and not command.peer.ordered:
-            envelope = command.entries[0][0]
-            if self.paced.hold(self._destinations.queues.get(envelope.address), command):
-                return None
-        return self._publish(command)
-
-    def _publish(self, command: c.Publish) -> c.Publish | None:
+        if self.paced.queues and self._is_held(command):
+            return None
         if self._resource_alarms.alarm is not None or self.blocked_by_alarm:
             self._publish_under_alarm(command)
             return None
@@ -132,13 +129,25 @@ class Admission:
                 accept(peer, receipt, message)
             if is_crowded and self._turn.deadline.passed:
                 rest = [*entries, *(rest or ())]
-        if queue is not None and queue.depth > (SHORT if peer.ordered else SHORT_OF_HELD):
+        if (
+            queue is not None
+            and (queue.unsettled or queue.pace is not None)
+            and queue.depth > (SHORT if peer.ordered else SHORT_OF_HELD)
+        ):
             self.paced.published(queue, peer, len(run))
         if not rest:
             self._turn.counters["published"] += len(command.entries)
             return None
         self._turn.counters["published"] += len(command.entries) - len(rest)
         return c.Publish(peer, rest, command.user, command.client)
+
+    def _is_held(self, command: c.Publish) -> bool:
+        """Hold a command of a paced producer that has no connection to be left unread; returns whether it is
+        held."""
+        if command.peer.ordered or self._goes_on:
+            return False
+        envelope = command.entries[0][0]
+        return self.paced.hold(self._destinations.queues.get(envelope.address), command)
 
     def end_waits(self) -> bool:
         """Let paced producers go on that have waited long enough, and publish what was held of them. Returns
@@ -152,10 +161,12 @@ class Admission:
         """Publish what was held for a queue, some of it in any case, until the deadline has passed. Of many
         messages the rest waits again."""
         rest: c.Publish | None = None
+        self._goes_on = True
         while rest is None and (held := self.paced.next_held(queue)) is not None:
-            rest = self._publish(held)
+            rest = self.publish(held)
             if self._turn.deadline.passed:
                 break
+        self._goes_on = False
         self.paced.put_back(queue, rest)
 
     def _source(self, client: str) -> bytes:
