@@ -24,6 +24,7 @@ from tests.laws.attacks.strangers import (
     hostile_receiver,
     pushes,
 )
+from tests.laws.attacks.unknown import UNKNOWN
 from tests.support.broker_process import StartBroker
 from tests.support.hostile_answers import ANSWERS
 from tests.support.node_process import NodeProcess, Nodes, nodes_in
@@ -34,6 +35,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.process]
 #: processor time at a stretch. What the broker looks at in all queues, every few seconds, is not divided yet:
 #: alerts, the sweep, the sum of backlogs, the state of all for a new subscription
 MOST_S, MOST_OF_ALL_S = 0.02, 0.2
+OF_CLIENTS = CLIENTS | UNKNOWN
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +44,13 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         yield made
 
 
-@pytest.mark.parametrize(("plane", "kind"), CLIENTS, ids=list(map(" ".join, CLIENTS)))
-async def test_nothing_that_a_user_sends_is_worked_on_for_long(nodes: Nodes, plane: str, kind: str) -> None:
+@pytest.mark.parametrize(("plane", "kind"), OF_CLIENTS, ids=list(map(" ".join, OF_CLIENTS)))
+async def test_nothing_that_a_client_sends_is_worked_on_for_long(nodes: Nodes, plane: str, kind: str) -> None:
     node = node_of(nodes, plane, kind)
     node.start()
     try:
         async with asyncio.timeout(patient(60)):
-            came = await CLIENTS[plane, kind](node)
+            came = await OF_CLIENTS[plane, kind](node)
         assert node.running
         most_s = MOST_OF_ALL_S if plane == OF_ALL or kind in MAKE_QUEUES else MOST_S
         await check(node, plane, kind, came, most_s)

@@ -19,6 +19,7 @@ from mom_client.stomp.parser import Parser
 from tests.laws.attacks.senders import (
     CONNECT,
     LAST,
+    LENIENT,
     MIB,
     PASSWORD,
     USER,
@@ -34,12 +35,15 @@ from tests.laws.attacks.senders import (
     rest,
     stomp,
 )
+from tests.support.node_process import NodeProcess
 from tests.support.patience import patient
 from tests.support.staged_rows import MEDIA_TYPE, rows, stage_id, to
 
 #: queues that a listing, a browse or a snapshot has to go through
 QUEUES = 20_000
 OF_ALL = "20,000 queues"
+#: the administrator, who may see metrics
+ADMIN = NodeProcess.user
 #: what makes many queues
 MAKE_QUEUES = "SEND to a queue of its own", "SEND in a transaction", "notifications"
 
@@ -254,9 +258,10 @@ def raw_http(head: bytes, again: bytes, last: bytes = b"") -> Attack:
     return attack
 
 
-def shuffled_ends() -> bytes:
+def shuffled_ends(header: bytes = b"") -> bytes:
+    """Subscriptions with such a line, and their ends in another order."""
     ids = list(range(5_000))
-    begin = b"".join(b"SUBSCRIBE\nid:%d\ndestination:/queue/a\n\n\0" % id for id in ids)
+    begin = b"".join(b"SUBSCRIBE\nid:%d\ndestination:/queue/a\n%b\n\0" % (id, header) for id in ids)
     Random(1).shuffle(ids)
     return begin + b"".join(b"UNSUBSCRIBE\nid:%d\n\n\0" % id for id in ids)
 
@@ -342,7 +347,26 @@ CLIENTS: Attacks = {
         lambda n: b"SUBSCRIBE\nid:%d\ndestination:/queue/a\nselector:a='%d'\n\n\0" % (n, n)
     ),
     ("STOMP", "UNSUBSCRIBE in any order"): lambda node: over_tcp(node, shuffled_ends()),
+    ("STOMP", "UNSUBSCRIBE with a selector"): lambda node: over_tcp(
+        node, shuffled_ends(b"selector:a = 'b' OR c LIKE 'd%'\n")
+    ),
+    ("STOMP", "BEGIN"): stomp(lambda n: b"BEGIN\ntransaction:%d\n\n\0" % n, connect=LENIENT),
+    ("STOMP", "BEGIN and COMMIT"): stomp(
+        lambda n: b"BEGIN\ntransaction:%d\n\n\0COMMIT\ntransaction:%d\n\n\0" % (n, n)
+    ),
+    ("STOMP", "BEGIN and ABORT"): stomp(
+        lambda n: b"BEGIN\ntransaction:%d\n\n\0ABORT\ntransaction:%d\n\n\0" % (n, n)
+    ),
+    ("STOMP", "COMMIT of nothing"): stomp(lambda n: b"COMMIT\ntransaction:%d\n\n\0" % n, connect=LENIENT),
+    ("STOMP", "a COMMIT of ACK of nothing"): stomp(
+        lambda n: b"ACK\nid:%d\ntransaction:t\n\n\0" % n,
+        before=b"BEGIN\ntransaction:t\n\n\0",
+        after=b"COMMIT\ntransaction:t\n\n\0",
+        connect=LENIENT,
+    ),
     ("STOMP", "ACK of nothing"): stomp(lambda n: b"ACK\nid:%d\n\n\0" % n),
+    ("STOMP", "ACK of nothing, again and again"): stomp(lambda n: b"ACK\nid:%d\n\n\0" % n, connect=LENIENT),
+    ("STOMP", "SEND that is refused"): stomp(lambda n: b"SEND\ndestination:/x/%d\n\n\0" % n, connect=LENIENT),
     ("STOMP", "line feeds"): stomp(lambda n: b"\n" * 1_000),
     ("STOMP", "header lines"): stomp(
         lambda n: b"SEND\ndestination:/queue/a\n" + b"".join(b"h%d:\n" % i for i in range(80)) + b"\n\0"
@@ -446,6 +470,10 @@ CLIENTS: Attacks = {
     ("REST", "every operation: its lists"): every_operation(long_lists),
     (OF_ALL, "list"): over_queues(rest("GET", "/queues")),
     (OF_ALL, "list by depth"): over_queues(rest("GET", "/queues?limit=200&sort=-depth")),
+    (OF_ALL, "list by name"): over_queues(rest("GET", "/queues?q=9&limit=200")),
+    (OF_ALL, "a page of one"): over_queues(rest("GET", "/queues/many.7/messages")),
+    (OF_ALL, "metrics"): over_queues(rest("GET", "/metrics", user=ADMIN)),
+    (OF_ALL, "metrics of each"): over_queues(rest("GET", "/metrics/detailed", user=ADMIN)),
     (OF_ALL, "statistics"): over_queues(rest("GET", "/stats")),
     (OF_ALL, "$mom with its state"): over_queues(
         lambda node: over_tcp(node, b"SUBSCRIBE\nid:1\ndestination:/topic/$mom.>\nsnapshot:true\n\n\0")

@@ -19,6 +19,8 @@ MIB = 1024 * 1024
 #: the ordinary user
 USER, PASSWORD = "ann", "pw-of-ann-9"
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:ann\npasscode:pw-of-ann-9\n\n\0"
+#: of a client whose connection outlives what is refused
+LENIENT = CONNECT[:-2] + b"mom-soft-errors:true\n\n\0"
 STOMP, JSON = Subprotocol("v12.stomp"), Subprotocol("mom.v1.json")
 LAST = b"SEND\ndestination:/queue/last\nreceipt:last\n\n\0"
 
@@ -64,11 +66,13 @@ async def answer_from(read: Callable[[], Awaitable[bytes]]) -> str:
     return "closed"
 
 
-def stomp(each: Callable[[int], bytes], before: bytes = b"", after: bytes = b"") -> Attack:
+def stomp(
+    each: Callable[[int], bytes], before: bytes = b"", after: bytes = b"", connect: bytes = CONNECT
+) -> Attack:
     """1 MiB of STOMP frames over TCP."""
 
     async def attack(node: Broker) -> str:
-        return await over_tcp(node, before + filled(each) + after)
+        return await over_tcp(node, before + filled(each) + after, connect)
 
     return attack
 
@@ -120,11 +124,13 @@ def client(broker: Broker, user: str = USER) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=f"{broker.url}/api/v1", auth=login, timeout=patient(60))
 
 
-def rest(method: str, path: str, content: Callable[[], bytes] = lambda: b"", **headers: str) -> Attack:
+def rest(
+    method: str, path: str, content: Callable[[], bytes] = lambda: b"", user: str = USER, **headers: str
+) -> Attack:
     """One request."""
 
     async def attack(node: Broker) -> str:
-        async with client(node) as http:
+        async with client(node, user) as http:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             reply = await http.request(method, path, content=content(), headers=named)
             assert reply.status_code < 500, reply.text
