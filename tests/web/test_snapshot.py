@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from broker_app.config import Config
 from broker_app.net.auth.login import Identity
@@ -73,6 +74,18 @@ async def test_a_new_password_ends_the_browser_sessions_of_the_old_one() -> None
     key = client.cookies["mom_session"].value
     await sync_to_async(actions.set_password)(actions.SYSTEM, john, "another horse battery")
     assert await asyncio.to_thread(snapshot.session_user, key) is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_version_is_read_again_only_when_another_connection_has_written() -> None:
+    version = snapshot.VersionReader()
+    before = version.read()
+    with CaptureQueriesContext(connection) as asked:
+        assert version.read() == before
+    assert [query["sql"] for query in asked] == ["PRAGMA data_version"]
+    with contextlib.closing(sqlite3.connect(connection.settings_dict["NAME"])) as other, other:
+        other.execute("INSERT INTO broker_app_policyversion (id, number) VALUES (1, 7)")
+    assert version.read() == 7 != before
 
 
 @contextlib.asynccontextmanager
