@@ -296,6 +296,7 @@ def test_the_number_of_envelopes_kept_for_sharing_is_bounded() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_one_batch_may_touch_more_destinations_than_16_bits_count() -> None:
     stage = Stage()
     client = stage.client()
