@@ -162,11 +162,13 @@ class Admission:
         messages the rest waits again."""
         rest: c.Publish | None = None
         self._goes_on = True
-        while rest is None and (held := self.paced.next_held(queue)) is not None:
-            rest = self.publish(held)
-            if self._turn.deadline.passed:
-                break
-        self._goes_on = False
+        try:
+            while rest is None and (held := self.paced.next_held(queue)) is not None:
+                rest = self.publish(held)
+                if self._turn.deadline.passed:
+                    break
+        finally:
+            self._goes_on = False
         self.paced.put_back(queue, rest)
 
     def _source(self, client: str) -> bytes:
