@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
 DISK = 20 * 1024 * 1024
 PRODUCERS = 4
 WINDOW = 32
-BODY = b"x" * 3000
+BODY = b"x" * 12_000
 QUEUE = "/queue/full"
 
 
@@ -123,7 +123,7 @@ async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
     await fill(broker, promised)
     refused = broker.request("POST", "/api/v1/queues/other/messages", b"hello")
     assert (refused.status, refused.json()["type"].rpartition("/")[2]) == (503, "store-full")
-    assert len(promised) > 2_000, "most of the disk can be used"
+    assert len(promised) > 500, "most of the disk can be used"
 
     taken = await consume(broker, len(promised) // 2)
     assert len(taken) == len(promised) // 2
