@@ -124,7 +124,7 @@ export class ConsumerList extends Island {
         ${consumer.active ? nothing : html`<span class="tag">${gettext("standby")}</span>`}
         ${consumer.exclusive ? html`<span class="tag">${gettext("exclusive")}</span>` : nothing}
         ${consumer.priority ? html`<span class="tag">${gettext("priority {number}", { number: consumer.priority })}</span>` : nothing}
-        <span class="quiet about">${about.join(" · ")}${this.kind === "topic" ? ` · ${consumer.destination}` : ""}</span>
+        <span class="quiet about">${about.join(" · ")}${consumer.destination === `/${this.kind}/${this.name}` ? "" : ` · ${consumer.destination}`}</span>
       </th>
       <td data-label=${gettext("ack mode")}><span class="word">${consumer.ack}</span></td>
       <td data-label=${gettext("selector")}>${consumer.selector === null ? html`<span class="quiet">${gettext("all")}</span>` : html`<code>${consumer.selector}</code>`}</td>

@@ -98,7 +98,7 @@ export class DestinationHead extends Island {
   }
 
   #ofTopic(facts: Facts): TemplateResult {
-    return html`<span><b class="num">${count(facts.consumers)}</b> ${gettext("connected subscribers")}</span>
+    return html`<span><b class="num">${count(facts.consumers)}</b> ${ngettext("connected subscriber", "connected subscribers", facts.consumers)}</span>
       <span><b class="num">${count(facts.named ?? 0)}</b> ${gettext("durable or shared")}</span>
       <span><b class="num">${count(facts.published)}</b> ${gettext("published since node start")}</span>
       ${this.#rates()}`;
