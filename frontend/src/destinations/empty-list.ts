@@ -7,6 +7,7 @@ import { pageOf } from "../pages.ts";
 import { server } from "../services.ts";
 import { publishSnippets } from "../view/snippets.ts";
 import type { Kind } from "./address.ts";
+import { iconView } from "../view/icon.ts";
 
 export function skeleton(kind: Kind): TemplateResult {
   return html`<div class="skeleton" role="status">
@@ -20,6 +21,7 @@ export function nothingYet(kind: Kind, welcome: string, create: TemplateResult):
   const queue = kind === "queue";
   const address = `/${kind}/hello`;
   return html`<div class="empty">
+    ${iconView(queue ? "inbox" : "radio")}
     <h2>${queue ? gettext("No queues yet") : gettext("No topics yet")}</h2>
     <p>
       ${
@@ -43,6 +45,7 @@ export function nothingMatches(kind: Kind, all: number, clear: () => void): Temp
       ? ngettext("No queue matches the filter. {count} queue in total.", "No queue matches the filter. {count} queues in total.", all)
       : ngettext("No topic matches the filter. {count} topic in total.", "No topic matches the filter. {count} topics in total.", all);
   return html`<div class="empty">
+    ${iconView("search")}
     <p>${text}</p>
     <button type="button" @click=${clear}>${gettext("Clear filter")}</button>
   </div>`;

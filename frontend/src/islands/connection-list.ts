@@ -182,6 +182,7 @@ export class ConnectionList extends Island {
     if (answer.all === 0) return this.#none();
     if (answer.items.length === 0) {
       return html`<div class="empty">
+        ${iconView("search")}
         <p>${gettext("No client matches the filter. {count} clients in total.", { count: count(answer.all) })}</p>
         <button type="button" @click=${() => this.#go({ filter: "" })}>${gettext("Clear filter")}</button>
       </div>`;
@@ -242,6 +243,7 @@ export class ConnectionList extends Island {
   #none(): TemplateResult {
     const closed = this.#shown === "closed";
     return html`<div class="empty">
+      ${iconView("plug-zap")}
       <p>
         ${
           closed

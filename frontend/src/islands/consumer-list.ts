@@ -203,6 +203,7 @@ export class ConsumerList extends Island {
 
   #empty(): TemplateResult {
     return html`<div class="empty">
+      ${iconView("user-x")}
       <p>${this.kind === "queue" ? gettext("This queue has no consumers. Messages wait until one connects.") : gettext("This topic has no subscribers.")}</p>
       <a class="button" href=${`?${new URLSearchParams({ name: this.name, tab: "connect" })}`}>${gettext("Show example code")}</a>
     </div>`;

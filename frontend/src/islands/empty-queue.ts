@@ -54,6 +54,7 @@ export class EmptyQueue extends Island {
 
   #unused(text: string): TemplateResult {
     return html`<div class="empty">
+      ${iconView("inbox")}
       <p>${text}</p>
       <a class="button" href=${pageOf(`/queue/${this.queue}`, "publish")}>${gettext("Publish a message")}</a>
       <div class="empty-code">${publishSnippets(`/queue/${this.queue}`, server).map(snippetBlock)}</div>

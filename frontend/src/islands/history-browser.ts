@@ -15,6 +15,7 @@ import { bodyOf, preview } from "../view/body.ts";
 import { ago, bytes, count, fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
 import "./message-detail.ts";
+import { iconView } from "../view/icon.ts";
 
 const PAGE = 50;
 /** Where one can begin: the value of `from` in the address, in seconds before now where it is a time. */
@@ -146,11 +147,13 @@ export class HistoryBrowser extends Island {
   #empty(): TemplateResult {
     if (this.#total > 0) {
       return html`<div class="empty">
+        ${iconView("history")}
         <p>${ngettext("No messages since then. {count} older message is retained.", "No messages since then. {count} older messages are retained.", this.#total)}</p>
         <button type="button" @click=${() => pageAddress.go({ from: "" })}>${gettext("Start at the oldest")}</button>
       </div>`;
     }
     return html`<div class="empty">
+      ${iconView("history")}
       <p>${gettext("No messages are retained. Set retention_s or retention_bytes to keep messages of this topic; otherwise only current subscribers receive them.")}</p>
       <a class="button primary" href=${pageOf(`/topic/${this.topic}`, "settings")}>${gettext("Settings")}</a>
     </div>`;

@@ -12,6 +12,7 @@ import { ago, count, fullTime } from "../view/format.ts";
 import { signView } from "../view/sign.ts";
 import { Island } from "./island.ts";
 import { outcomeOf } from "./job-toast.ts";
+import { iconView } from "../view/icon.ts";
 
 const PAGE = 50;
 const REFRESH_DELAY_MS = 500;
@@ -100,6 +101,7 @@ export class JobList extends Island {
 
   #none(): TemplateResult {
     return html`<div class="empty">
+      ${iconView("list-checks")}
       <p>${gettext("No jobs were started in the last seven days. To start one, select messages of a queue, then Retry, Move or Export.")}</p>
       <a class="button primary" href=${consolePage("queues/")}>${gettext("Queues")}</a>
     </div>`;

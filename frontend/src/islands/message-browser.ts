@@ -20,6 +20,7 @@ import "../style/messages.css";
 import { count } from "../view/format.ts";
 import { Island } from "./island.ts";
 import "./message-detail.ts";
+import { iconView } from "../view/icon.ts";
 
 /**
  * The messages of a queue: search, selection, details and actions. Browsing changes nothing: no delivery, no count,
@@ -173,6 +174,7 @@ export class MessageBrowser extends Island {
   #nothingMatches(): TemplateResult {
     const { total } = this.#results;
     return html`<div class="empty">
+      ${iconView("search")}
       <p>${ngettext("No message matches the search. {count} message in total.", "No message matches the search. {count} messages in total.", total)}</p>
       <button type="button" @click=${() => pageAddress.go({ q: "", after: "", message: "" })}>${gettext("Clear the search")}</button>
     </div>`;

@@ -150,11 +150,13 @@ export class ServiceList extends Island {
   #none(): TemplateResult {
     if (pageAddress.get("filter") || pageAddress.get("active")) {
       return html`<div class="empty">
+        ${iconView("search")}
         <p>${gettext("No service matches the filter.")}</p>
         <button type="button" @click=${() => this.#go({ filter: "", active: "" })}>${gettext("Clear filter")}</button>
       </div>`;
     }
     return html`<div class="empty">
+      ${iconView("server")}
       <p>${gettext("No program is registered as a service. Programs register with mom_client.connect(service=…), with POST /api/v1/services or with the header mom-service of CONNECT.")}</p>
     </div>`;
   }
