@@ -36,7 +36,7 @@ export class MemberRemoval extends Island {
     });
     if (answer === null) return;
     try {
-      await request("POST", "cluster/remove", { member, force: answer.fields.has("force"), reason: answer.reason });
+      await request("POST", "cluster/remove", { member, force: answer.fields.has("force") }, answer.reason);
       showToast({ text: gettext("{member} is no longer a member of the cluster.", { member }), tone: "good" });
       await this.closest<AutoRefresh>("mom-auto-refresh")?.refresh();
     } catch (fault) {
