@@ -45,7 +45,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 
 @pytest.mark.parametrize(("plane", "kind"), OF_CLIENTS, ids=list(map(" ".join, OF_CLIENTS)))
-async def test_nothing_that_a_client_sends_is_worked_on_for_long(nodes: Nodes, plane: str, kind: str) -> None:
+async def test_nothing_that_a_user_sends_is_worked_on_for_long(nodes: Nodes, plane: str, kind: str) -> None:
     node = node_of(nodes, plane, kind)
     node.start()
     try:
