@@ -12,6 +12,7 @@ from playwright.sync_api import (
     Browser,
     BrowserContext,
     ConsoleMessage,
+    Error,
     Page,
     StorageState,
     StorageStateCookie,
@@ -31,6 +32,9 @@ WAIT_MS = patient(30_000)
 
 #: the size of pages that no test gives another one
 USUAL: ViewportSize = {"width": 1280, "height": 720}
+
+#: a file that takes no time to show, with the origin of the console
+EMPTY = "/static/console/mark.svg"
 
 OpenPage = Callable[..., Page]
 #: so many processes of a run share the modules, each with one browser
@@ -106,26 +110,23 @@ def complaints() -> list[str]:
     return []
 
 
-class SharedContexts:
-    """For each broker a context of the browser, which tests use one after the other.
+class SharedPages:
+    """For each broker a page, in a context of the browser, which tests use one after the other.
 
-    With one of its own each test would fetch and compile all scripts again, a quarter of what a page costs.
+    A page of its own costs a test twice as much: a process starts, fetches and compiles all scripts again.
     """
 
     def __init__(self, chromium: Browser) -> None:
         self._chromium = chromium
         self._contexts: dict[str, BrowserContext] = {}
 
-    def page(self, broker: BrokerProcess, session: StorageState) -> Page:
-        """A new page with this session; what pages before it left is gone, but for the cache of files."""
+    def page(self, broker: BrokerProcess, session: StorageState | None) -> Page:
+        """The page with this session; what the test before has left there is gone, but for cached files."""
         context = self._contexts.get(broker.url) or self._open(broker.url)
         context.clear_cookies()
-        context.add_cookies(session["cookies"])  # type: ignore[arg-type]
-        page = context.new_page()
-        storage = context.new_cdp_session(page)
-        storage.send("Storage.clearDataForOrigin", {"origin": broker.url, "storageTypes": "local_storage"})
-        storage.detach()
-        return page
+        if session is not None:
+            context.add_cookies(session["cookies"])  # type: ignore[arg-type]
+        return context.pages[0] if context.pages else context.new_page()
 
     def _open(self, url: str) -> BrowserContext:
         context = self._contexts[url] = self._chromium.new_context(base_url=url)
@@ -136,38 +137,52 @@ class SharedContexts:
         context.on("close", forget)
         return context
 
-    def close_pages(self) -> None:
-        """End what a test shows."""
+    def leave(self) -> None:
+        """End what a test shows: one page of each broker stays, with nothing in it."""
         for context in self._contexts.values():
-            for page in context.pages:
-                page.close()
+            for number, page in enumerate(context.pages):
+                if number > 0 or not _is_left(page):
+                    page.close()
 
     def close(self) -> None:
         for context in list(self._contexts.values()):
             context.close()
 
 
+def _is_left(page: Page) -> bool:
+    """Have a page forget what a test did with it; returns False if its broker does not answer any more."""
+    try:
+        page.unroute_all()
+        page.goto(EMPTY)
+        page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        page.emulate_media(color_scheme="null")
+    except Error:
+        return False
+    return True
+
+
 @pytest.fixture(scope="module")
-def shared_contexts(chromium: Browser) -> Iterator[SharedContexts]:
-    contexts = SharedContexts(chromium)
-    yield contexts
-    contexts.close()
+def shared_pages(chromium: Browser) -> Iterator[SharedPages]:
+    pages = SharedPages(chromium)
+    yield pages
+    pages.close()
 
 
 @pytest.fixture
-def open_page(
-    chromium: Browser, shared_contexts: SharedContexts, complaints: list[str]
-) -> Iterator[OpenPage]:
+def open_page(chromium: Browser, shared_pages: SharedPages, complaints: list[str]) -> Iterator[OpenPage]:
     """Opens a page of `broker`: `open_page(broker, "/console/", session, viewport=PHONE)`. Without
     an address it shows nothing yet.
 
-    The first page of a test with a session is in the context of the module; others, and those with options
-    of a context, have one of their own, as other browsers.
+    The first page of a test is that of the module; others, and those with options of a context, are in a
+    context of their own, as other browsers.
     """
 
     def note(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             complaints.append(message.text)
+
+    def note_error(error: Error) -> None:
+        complaints.append(str(error))
 
     opened: list[Page] = []
     with ExitStack() as contexts:
@@ -183,21 +198,26 @@ def open_page(
             viewport: ViewportSize = USUAL,
             **options: Any,
         ) -> Page:
-            if session is None or opened or options:
+            if opened or options:
                 page = own(broker, session, **options)
             else:
-                page = shared_contexts.page(broker, session)
+                page = shared_pages.page(broker, session)
             opened.append(page)
             page.set_viewport_size(viewport)
             page.context.set_default_timeout(WAIT_MS)
             page.on("console", note)
-            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.on("pageerror", note_error)
             if path is not None:
                 page.goto(path)
             return page
 
         yield start
-        shared_contexts.close_pages()
+        for page in opened:
+            if not page.is_closed():
+                page.mouse.move(0, 0)  # what the page has complained of before is known then
+            page.remove_listener("console", note)
+            page.remove_listener("pageerror", note_error)
+        shared_pages.leave()
     assert complaints == []
 
 

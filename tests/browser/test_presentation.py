@@ -72,11 +72,12 @@ def test_compact_rows_are_lower_in_the_lists_of_queues_and_messages(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
 ) -> None:
     assert broker.request("POST", "/api/v1/queues/dense/messages", b"one").status == 201
+    page = open_page(broker, None, session)
     for address, rows in (
         ("/console/queues/?filter=dense", "tr:has-text('dense')"),
         ("/console/queues/one?name=dense&tab=messages", "tr.message"),
     ):
-        page = open_page(broker, address, session)
+        page.goto(address)
         row = page.locator(f"tbody {rows}").first
         expect(row).to_be_visible()
         heights = []
