@@ -46,6 +46,7 @@ def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: Brok
         ("no-consumer", "/queue/orders.new", 1, 1)
     ] * 4
     assert broker.request("DELETE", "/api/v1/alerts/rules/at-once", if_match="*").status == 204
+    page.get_by_role("link", name="1 new event").click()
     expect(page.get_by_role("row", name="at-once").first).to_contain_text("ended")
 
 
