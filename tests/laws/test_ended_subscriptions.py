@@ -105,7 +105,7 @@ def test_what_ends_a_subscription_unasked_says_so_with_a_problem() -> None:
                 n for n in ast.walk(node) if isinstance(n, ast.Call) and ast.unparse(n.func) == "Refused"
             ]
             codes |= {ast.literal_eval(refusal.args[0]) for refusal in refusals}
-    assert {cause.code for cause in CAUSES} <= codes <= set(PROBLEMS)
+    assert {cause.code for cause in CAUSES} == codes <= set(PROBLEMS)
 
 
 # ---------------------------------------------------------------------- who hears it

@@ -17,7 +17,7 @@ import signal
 import statistics
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -205,19 +205,26 @@ class Arena:
 
     async def kill(self, ledgers: list[Ledger]) -> None:
         """Kill the holder and bring it back, as `take_over` does, and measure how long no message came."""
-        began_at = time.monotonic()
-        for one in ledgers:
-            one.await_next()
-        await self.take_over("kill")
+        began_at = 0.0
+
+        def killed() -> None:
+            nonlocal began_at
+            began_at = time.monotonic()
+            for one in ledgers:
+                one.await_next()
+
+        await self.take_over("kill", killed)
         await _until(lambda: any(one.arrived_at for one in ledgers))
         self.gaps.append(min(one.arrived_at for one in ledgers if one.arrived_at) - began_at)
 
-    async def take_over(self, way: str) -> None:
-        """End the holder in a way, wait until the other one serves, and bring the first one back."""
+    async def take_over(self, way: str, killed: Callable[[], None] = lambda: None) -> None:
+        """End the holder in a way, wait until the other one serves, and bring the first one back. `killed` is
+        called when it was."""
         number = await self.holder()
         holder, proxy, other = self.brokers[number], self.proxies[number], self.brokers[1 - number]
         if way == "kill":
             holder.kill()
+            killed()
         elif way == "stop":
             await asyncio.to_thread(holder.terminate)
         elif way == "pause":

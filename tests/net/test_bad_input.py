@@ -107,6 +107,9 @@ AFTER_LOGIN = {
     ),
     "a delay that is no number": (b"SEND\ndestination:/queue/a\ndelay-s:soon\n\nx\0", "invalid", "ten years"),
     "a delay of eleven years": (b"SEND\ndestination:/queue/a\nx-delay:346896000000\n\nx\0", "invalid", "milliseconds"),
+    "a time that is no number": (
+        b"SEND\ndestination:/queue/a\nAMQ_SCHEDULED_TIME:foo\n\nx\0", "invalid", "milliseconds",
+    ),
     "a schedule that repeats": (
         b"SEND\ndestination:/queue/a\nAMQ_SCHEDULED_CRON:* * * * *\n\nx\0", "unsupported", "repeated delivery",
     ),

@@ -119,6 +119,21 @@ async def test_an_acknowledgement_of_a_former_connection_settles_nothing(
     assert broker.engine.broker.destinations.queues["/queue/a"].depth == 2
 
 
+async def test_a_transaction_with_an_acknowledgement_of_a_former_connection_does_nothing(
+    broker: SmallBroker,
+) -> None:
+    former, messages = await held(broker, 2)
+    await former.close()
+    client = await broker.client()
+    client.send(b"BEGIN\ntransaction:t\n\n\0ACK\ntransaction:t\nid:%b\n\n\0" % header(messages[0], b"ack"))
+    client.send(b"SEND\ntransaction:t\ndestination:/queue/b\n\nx\0")
+    assert b"unknown-delivery" in await client.ask(b"COMMIT\ntransaction:t\nreceipt:r\n\n\0")
+    await client.ended()
+    queues = broker.engine.broker.destinations.queues
+    assert queues["/queue/a"].depth == 2
+    assert "/queue/b" not in queues or not queues["/queue/b"].depth
+
+
 @pytest.mark.parametrize("frame", [b"ACK\nid:%b\n", b"NACK\nid:%b\nrequeue:false\n"])
 async def test_after_unsubscribe_an_acknowledgement_settles_nothing_and_ends_nothing(
     broker: SmallBroker, frame: bytes

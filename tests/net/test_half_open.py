@@ -8,6 +8,8 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.policy import DestinationPolicy, Policies
+from broker_app.net.auth.login import Identity
+from broker_app.net.policy.connection_places import client_key
 from tests.net.test_json_session import ANNA, JsonClient
 from tests.support.small_broker import PASSWORD, RawClient, SmallBroker, small_broker
 
@@ -98,6 +100,14 @@ async def test_another_client_takes_nothing_over(broker: SmallBroker, other: dic
     second = await broker.client(**other)
     assert b"conflict" in await second.ask(DURABLE)
     assert (await first.ask(SEND)).startswith(b"RECEIPT")
+
+
+def test_a_client_of_another_user_or_token_is_another_client() -> None:
+    anna = Identity("anna")
+    others = Identity("john"), Identity("anna", token="laptop"), Identity("anna", token="desk")
+    for ids in (("app-7", ""), ("", "app-7")):
+        assert client_key(anna, *ids) == client_key(Identity("anna"), *ids) != ()
+        assert len({client_key(one, *ids) for one in (anna, *others)}) == 4
 
 
 async def test_clients_of_one_id_that_are_not_in_each_others_way_stay_connected(broker: SmallBroker) -> None:
