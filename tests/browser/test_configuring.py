@@ -151,7 +151,7 @@ def test_a_denial_becomes_a_rule(
     page.get_by_label("Name of the rule").fill("wanted")
     save(page)
     assert send("wanted") == 201
-    expect(page.get_by_role("row", name="wanted")).to_contain_text("john")
+    expect(page.locator("tbody tr", has=page.get_by_role("rowheader", name="wanted"))).to_contain_text("john")
     page.get_by_role("button", name="Move wanted up").click()
     expect(page.locator("tbody tr").first).to_contain_text("wanted")
     for name in ("wanted", "other"):

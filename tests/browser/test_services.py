@@ -202,7 +202,7 @@ def test_a_shutdown_that_is_planned_is_shown_with_the_time_that_is_left_and_call
     name = broker.request("GET", "/api/v1/broker").json()["name"]
     order = {"name": name, "reason": "new disks", "delay_s": 900}
     assert broker.request("POST", "/api/v1/shutdown", json_body=order).status == 202
-    page.get_by_role("link", name="Settings", exact=True).click()
+    page.goto("/console/settings/")
     left = page.locator("mom-broker-state .notice")
     expect(left).to_contain_text(re.compile(r"It stops in (900|8\d\d) s; Unquiesce calls that off\."))
     expect(left).to_contain_text(re.compile("Ordered by admin, .*: new disks"))

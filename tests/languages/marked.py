@@ -24,8 +24,7 @@ _PYTHON = (
     "broker_app/net",
     "broker_app/web",
     "broker_app/telemetry",
-    "broker_app/features/callbacks/webhooks",
-    "broker_app/features/masks",
+    "broker_app/features",
     "mom_site",
 )
 _MARKS = dict.fromkeys(("gettext", "gettext_lazy", "_", "ngettext", "ngettext_lazy"))

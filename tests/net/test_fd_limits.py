@@ -20,7 +20,7 @@ ALLOWED = 256
 @pytest.mark.process
 def test_a_process_raises_its_limit_to_the_hard_limit() -> None:
     code = (
-        "import resource; from broker_app.base import fd_limits\n"
+        "import resource; from broker_app.base.process import fd_limits\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 512))\n"
         "print(fd_limits.raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )

@@ -62,7 +62,7 @@ def flood(message):
     from broker_app.reflex.libraries import wire
     connection = _connection()
     while True:
-        connection.sendall(wire.frame(wire.Result(12345, 0)))
+        connection.sendall(wire.frame(wire.CallResult(12345, 0)))
 
 def close_all(message):
     os.closerange(0, 64)
