@@ -133,10 +133,10 @@ def test_of_many_objects_half_as_many_more_are_set_aside_before_all_are_looked_a
     gc.collect()
     everything = gc.get_freeze_count()
     kept: list[list[list[int]]] = []
-    while len(kept) * MANY < everything // 2:
+    for _ in range(2):
         pauses.check()
         assert gc.get_freeze_count() > 0, "it is not enough yet"
-        kept.append([[number] for number in range(MANY)])
+        kept.append([[number] for number in range(max(MANY, everything // 4 + 1))])
         gc.collect()
     pauses.check()
     assert gc.get_freeze_count() == 0

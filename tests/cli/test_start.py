@@ -8,7 +8,7 @@ from tests.cli.conftest import CommandLine
 
 _START_S = 0.3
 #: the same as a number of starts of an interpreter alone
-_STARTS = 6
+_STARTS = 9
 _TRIES = 10
 #: what may only be loaded by the command that needs it
 _SLOW = (
