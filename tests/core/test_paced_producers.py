@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.publishing.paced_producers import LOOK_MS, MOST_HELD, SHORT, SHORT_OF_HELD
+from broker_app.core.publishing.paced_producers import MOST_HELD, SHORT, SHORT_OF_HELD
+from broker_app.core.publishing.polling_consumers import LOOK_MS
 from tests.core.stage import Client, Stage, interrupted
 
 Q = "/queue/a"
@@ -72,6 +73,17 @@ def test_a_slow_consumer_slows_its_producer_for_moments_that_become_rarer(
         stage.pass_time(1)
     assert sum(waited[:400]) < 60
     assert sum(waited[400:]) < 40
+
+
+def test_a_clock_that_is_set_back_does_not_end_pacing_for_as_long(stage: Stage, producer: Client) -> None:
+    while producer.throttled:
+        stage.pass_time(1)
+    send(producer)
+    assert not producer.throttled, "the consumer has taken nothing: it is let be for a while"
+    stage.now_us -= 3_600_000_000
+    stage.decide(c.ClockStepped(-3_600_000))
+    send(producer)
+    assert producer.throttled
 
 
 def test_across_a_link_a_producer_waits_for_acknowledgements_that_come_later(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from broker_app.core import commands as c
 from broker_app.core.model import Peer, Queue
+from broker_app.core.publishing.polling_consumers import PollingConsumers, is_polled
 from broker_app.core.turn import Turn
 
 #: waiting messages up to which producers are not paced: connections, and clients without one. Those send
@@ -34,10 +35,6 @@ ACROSS_ENOUGH: Final = 0.5
 #: ms that clients without a connection wait at most, for each message: in most of that time the broker reads
 #: what they send next
 HELD_WAIT_MS: Final = 0.5
-#: ms between two looks at whether consumers that poll, which take many messages with each request, have
-#: acknowledged so much of what was published meanwhile
-LOOK_MS: Final = 100
-LOOK_ENOUGH: Final = 0.75
 #: ms without pacing after consumers have not got on within that time: at first, and after further times
 FREE_MS: Final = 100
 MOST_FREE_MS: Final = 10_000
@@ -55,12 +52,8 @@ class Pace:
         "free_until_ms",
         "from_acked",
         "held",
-        "looked_acked",
-        "looked_ms",
-        "looked_published",
-        "polled",
-        "seen_acked",
-        "seen_ms",
+        "is_polled",
+        "polling",
         "short",
         "until_acked",
         "until_ms",
@@ -77,12 +70,9 @@ class Pace:
         self.from_acked = 0
         #: waiting messages up to which none of them waits
         self.short = SHORT
-        #: whether all consumers poll, as over REST: none has a connection over which it takes what comes
-        self.polled = False
-        #: messages that had been acknowledged when something was published last; when they had become more
-        self.seen_acked = self.seen_ms = 0
-        #: when a look at the consumers began, and what there was then
-        self.looked_ms = self.looked_acked = self.looked_published = 0
+        #: whether all consumers polled when the first of them began to wait
+        self.is_polled = False
+        self.polling = PollingConsumers()
         #: when producers wait again, and how long they do not after the next time in vain
         self.free_until_ms, self.free_ms = 0, FREE_MS
 
@@ -92,29 +82,11 @@ class Pace:
         if queue.remote_consumers:
             taken = queue.counters.acked - self.from_acked
             return taken >= ACROSS_ENOUGH * (self.until_acked - self.from_acked)
-        return self.polled and self.look(queue, now_ms)
+        return self.is_polled and self.polling.get_on(queue, now_ms)
 
-    def was_polled(self, queue: Queue, now_ms: int) -> bool:
-        """Return whether something was acknowledged a moment ago by a consumer that polls, which may settle
-        at once what it takes."""
-        acked = queue.counters.acked
-        if acked != self.seen_acked:
-            self.seen_acked, self.seen_ms = acked, now_ms
-        return 0 <= now_ms - self.seen_ms < LOOK_MS and _is_polled(queue)
-
-    def look(self, queue: Queue, now_ms: int) -> bool:
-        """Return whether consumers that poll get on."""
-        counters = queue.counters
-        if now_ms < self.looked_ms + LOOK_MS:
-            return True
-        taken, published = counters.acked - self.looked_acked, counters.published - self.looked_published
-        self.looked_ms = 0  # what is published without waiting has no part in the next look
-        return taken >= LOOK_ENOUGH * published
-
-    def begin_look(self, queue: Queue, now_ms: int) -> None:
-        """Look at what comes from now on."""
-        self.looked_ms = now_ms
-        self.looked_acked, self.looked_published = queue.counters.acked, queue.counters.published
+    def is_free(self, now_ms: int) -> bool:
+        """Return whether producers are let be, by the clock as it is: it may have been set back."""
+        return now_ms < self.free_until_ms <= now_ms + MOST_FREE_MS
 
     def waited_in_vain(self, now_ms: int) -> None:
         """Let producers be for a while, each time for longer."""
@@ -147,16 +119,15 @@ class PacedProducers:
         now_ms, acked = self._turn.now_ms, queue.counters.acked
         if peer.ordered and (peer.subscriptions or not peer.connection):
             return
-        if now_ms < pace.free_until_ms or not (queue.unsettled or pace.was_polled(queue, now_ms)):
+        if pace.is_free(now_ms) or not (queue.unsettled or pace.polling.are_there(queue, now_ms)):
             return
         if queue not in self.queues:
             self.queues[queue] = pace
             pace.until_acked = pace.from_acked = acked
             pace.until_ms = now_ms + (ACROSS_MS if queue.remote_consumers else 1)
             pace.short = SHORT if peer.ordered else SHORT_OF_HELD
-            pace.polled = _is_polled(queue)
-            if not 0 <= now_ms - pace.looked_ms <= 2 * LOOK_MS:
-                pace.begin_look(queue, now_ms)
+            pace.is_polled = is_polled(queue)
+            pace.polling.watch(queue, now_ms)
         pace.until_acked += ACKED * count
         wait_ms = WAIT_MS if peer.ordered else HELD_WAIT_MS
         pace.until_ms += (ACROSS_WAIT_MS if queue.remote_consumers else wait_ms) * count
@@ -239,8 +210,3 @@ class PacedProducers:
 def _size(command: c.Publish) -> int:
     """About the bytes that a command holds in memory."""
     return _HELD_BYTES + sum(len(body) for _, body, _ in command.entries)
-
-
-def _is_polled(queue: Queue) -> bool:
-    """Return whether no consumer of a queue has a connection."""
-    return not any(one.peer.ordered for one in queue.consumers)
