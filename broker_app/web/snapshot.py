@@ -53,7 +53,7 @@ class VersionReader:
     def __init__(self) -> None:
         self._version = 0
         #: what SQLite had shown before the version was read
-        self._written: int | None = None
+        self._written: tuple[object, int] | None = None
 
     def read(self) -> int:
         """The number of the newest change. It is read when another connection has written to the file: to ask
@@ -64,14 +64,13 @@ class VersionReader:
             self._written = written
         return self._version
 
-    def _written_by_others(self) -> int | None:
-        """A number that differs after each commit of another connection; None for a database of another
-        kind."""
+    def _written_by_others(self) -> tuple[object, int] | None:
+        """What differs after each commit of another connection; None for a database of another kind. The
+        number of SQLite counts for one connection alone."""
         if connection.vendor != "sqlite":
             return None
         with connection.cursor() as cursor:
-            found: int = cursor.execute("PRAGMA data_version").fetchone()[0]
-        return found
+            return connection.connection, cursor.execute("PRAGMA data_version").fetchone()[0]
 
 
 @transaction.atomic

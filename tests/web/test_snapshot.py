@@ -88,6 +88,16 @@ def test_the_version_is_read_again_only_when_another_connection_has_written() ->
     assert version.read() == 7 != before
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_version_is_read_again_over_another_connection() -> None:
+    version = snapshot.VersionReader()
+    version.read()
+    connection.close()
+    with contextlib.closing(sqlite3.connect(connection.settings_dict["NAME"])) as other, other:
+        other.execute("INSERT INTO broker_app_policyversion (id, number) VALUES (1, 7)")
+    assert version.read() == 7
+
+
 @contextlib.asynccontextmanager
 async def following(interval_s: float) -> AsyncIterator[Callable[[], asyncio.Future[Policy]]]:
     """Follows the policy; the function it gives awaits the next one."""
