@@ -65,8 +65,8 @@ class VersionReader:
         return self._version
 
     def _written_by_others(self) -> tuple[object, int] | None:
-        """What differs after each commit of another connection; None for a database of another kind. The
-        number of SQLite counts for one connection alone."""
+        """A mark that differs after each commit of another connection; None for a database of another kind.
+        The number of SQLite counts for one connection alone."""
         if connection.vendor != "sqlite":
             return None
         with connection.cursor() as cursor:
