@@ -109,8 +109,9 @@ class Parser:
     ) -> None:
         self._grammar = Grammar(CLIENT_COMMANDS if role == "server" else SERVER_COMMANDS, limits)
         self._hot = not strict
-        hot = self._read_from_client if role == "server" else self._read_from_server
-        self._read = self._read_all_strictly if strict else hot
+        hot = Parser._read_from_client if role == "server" else Parser._read_from_server
+        # A function: a method that is bound to this object would keep it until the garbage is collected.
+        self._read = Parser._read_all_strictly if strict else hot
         self._pending = b""  # an unfinished header block
         self._searched = 0  # so much of it has neither an empty line nor a NUL
         self._unread = b""  # received, with what was read of it
@@ -192,7 +193,7 @@ class Parser:
                 data = self._pending + data
                 self._pending = b""
                 start = self._read_strictly(data, 0, frames)
-            start = self._read(data, start, limit, frames)
+            start = self._read(self, data, start, limit, frames)
             if start < len(data):
                 self._unread, self._unread_at = data, start
         except Fault as fault:

@@ -52,7 +52,7 @@ class Written:
             PART,
             lambda: self.reports.append("full"),
             lambda: self.reports.append("free"),
-            self.transport.close,
+            lambda transport: transport.close(),
         )
 
     async def until(self, size: int) -> None:

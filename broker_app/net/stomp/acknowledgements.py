@@ -18,14 +18,14 @@ class Acknowledgements:
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        #: the deliveries that the client can name
-        self.tags = Tags(conversation.peer, conversation.sessions.ids, conversation.version)
+        self.renew_tags()
         #: True if a subscription with ack:client exists
         self.cumulative = False
 
-    def version_agreed(self) -> None:
-        """Use the delivery tags of the agreed version."""
+    def renew_tags(self) -> None:
+        """Forget what the client holds, and use the delivery tags of its version from now on."""
         conversation = self._conversation
+        #: the deliveries that the client can name
         self.tags = Tags(conversation.peer, conversation.sessions.ids, conversation.version)
 
     def run(self, ids: list[bytes]) -> list[Frame]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
@@ -57,24 +57,13 @@ class _Page(NamedTuple):
 
 
 class Browsers:
-    """The browsers of one session. They run one after the other; `refuse` is called with what ends one, and
-    `failed` with an internal error."""
+    """The browsers of one session. They run one after the other."""
 
-    __slots__ = (
-        *("_conversation", "_failed", "_flow_control", "_open", "_refuse", "_task", "_waiting", "_writable"),
-    )
+    __slots__ = (*("_conversation", "_flow_control", "_open", "_task", "_waiting", "_writable"),)
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        flow_control: FlowControl,
-        refuse: Callable[[Refused], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
+    def __init__(self, conversation: Conversation, flow_control: FlowControl) -> None:
         self._conversation = conversation
         self._flow_control = flow_control
-        self._refuse = refuse
-        self._failed = failed
         #: by id, also those that have shown everything
         self._open: dict[str, _Browser] = {}
         self._waiting: list[_Browser] = []
@@ -128,9 +117,9 @@ class Browsers:
                 except Refused as refusal:
                     if self._open.get(browser.subscription.id) is browser:  # else it has ended
                         del self._open[browser.subscription.id]
-                        self._refuse(refusal)
+                        self._conversation.session.refuse(refusal)
         except Exception as error:
-            self._failed(error)
+            self._conversation.session.failed(error)
         finally:
             self._task = None
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
+from broker_app.base.refused import Refused
 from broker_app.base.settings.transport_connectors import EACH_FRAME, receipts_of
 from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.message import MessageIds
-from broker_app.core.model import ClientKey, Peer
+from broker_app.core.model import ClientKey, InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.channels.channels import Channels
@@ -83,6 +84,22 @@ class Transport(Protocol):
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
+
+
+class Session(Protocol):
+    """A session, as its parts ask it."""
+
+    def read_on(self) -> None:
+        """Process what is left of what was received."""
+
+    def refuse(self, refusal: Refused) -> None:
+        """Refuse what the client has asked for."""
+
+    def close(self, refusal: Refused) -> None:
+        """End the session by an ERROR."""
+
+    def failed(self, error: Exception) -> None:
+        """End the session for an internal error."""
 
 
 class SessionEnvironment(NamedTuple):
@@ -163,6 +180,7 @@ class Conversation:
         "peer",
         "prefers_this_broker",
         "renderer",
+        "session",
         "sessions",
         "soft_errors",
         "state",
@@ -170,8 +188,9 @@ class Conversation:
         "version",
     )
 
-    def __init__(self, sessions: Sessions, transport: Transport, peer: Peer) -> None:
+    def __init__(self, sessions: Sessions, session: Session, transport: Transport, peer: Peer) -> None:
         self.sessions = sessions
+        self.session = session
         self.transport = transport
         self.peer = peer
         self.state = CONNECTING
@@ -216,6 +235,40 @@ class Conversation:
             self.bytes_out += len(data)
             self.transport.write(data)
 
+    def forget(self) -> None:
+        """Let go of all that refers to the session, which has ended: it is freed at once then, and need not
+        wait until the garbage collector looks at everything."""
+        ended = EndedConversation(self.transport)
+        self.session = self.transport = ended
+        self.peer = Peer(InnerReceiver())
+        self.bridge = None
+
     def note(self, event: str, detail: str, code: str = "", by: str = "") -> None:
         """Add an event to the history of this client."""
         self.sessions.client_events.note(self.peer.connection, event, code=code, detail=detail, by=by)
+
+
+class EndedConversation:
+    """The session and the transport of a conversation that has ended: nothing happens any more."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.peer_name = transport.peer_name
+        self.connection_info = transport.connection_info
+
+    def write(self, data: bytes) -> None:
+        """Do nothing."""
+
+    def close(self, refusal: Refused | None = None) -> None:
+        """Do nothing."""
+
+    def refuse(self, refusal: Refused) -> None:
+        """Do nothing."""
+
+    def failed(self, error: Exception) -> None:
+        """Do nothing."""
+
+    def hung_up(self) -> bool:
+        """True."""
+        return True
+
+    abort = authenticated = pause_reading = resume_reading = read_on = close

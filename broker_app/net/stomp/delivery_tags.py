@@ -77,10 +77,6 @@ class Tags:
         self._latest = {key: tag for key, tag in latest if (tag in unsettled if tag else key[1] in several)}
         self._several = several
 
-    def forget(self) -> None:
-        self._latest.clear()
-        self._several.clear()
-
     def find(self, given: Headers) -> Tag | None:
         """Return the tag that an ACK or NACK names; None for what a browser showed. Raises Refused."""
         return self._own(given) if self._names_tags else self._of_message(given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from broker_app.base.rate_limit import RateLimit
@@ -19,14 +18,13 @@ TOO_FAST_S = 10.0
 
 
 class FlowControl:
-    """Pauses and resumes reading from one client. The engine calls `writable`; `read_on` is called in a later
-    turn of the loop, when what was received takes longer than one, and nothing else forbids it."""
+    """Pauses and resumes reading from one client. The engine calls `writable`; the session reads on in a
+    later turn of the loop, when what was received takes longer than one, and nothing else forbids it."""
 
-    __slots__ = ("_conversation", "_is_scheduled", "_rate_limit", "_read_on", "reasons", "stuck_since")
+    __slots__ = ("_conversation", "_is_scheduled", "_rate_limit", "reasons", "stuck_since")
 
-    def __init__(self, conversation: Conversation, read_on: Callable[[], None]) -> None:
+    def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        self._read_on = read_on
         self._is_scheduled = False
         self._rate_limit: RateLimit | None
         #: the reasons to read nothing now; bits
@@ -151,7 +149,7 @@ class FlowControl:
     def _next_turn(self) -> None:
         self._is_scheduled = False
         if self.reasons == UNREAD:  # else `resume` schedules it again
-            self._read_on()
+            self._conversation.session.read_on()
 
     def congested(self) -> None:
         """The client does not take what was written: deliver nothing more to it."""

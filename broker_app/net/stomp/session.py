@@ -104,17 +104,14 @@ class StompSession:
         #: state, client and counters; read by what shows connections
         peer = Peer(self)
         peer.next_tag = first_tag()
-        self.conversation = conversation = Conversation(sessions, transport, peer)
-        self._flow_control = flow_control = FlowControl(conversation, self._read_on)
+        self.conversation = conversation = Conversation(sessions, self, transport, peer)
+        self._flow_control = flow_control = FlowControl(conversation)
         self._handshake = Handshake(conversation, identity)
         self._timeouts = Timeouts(conversation, parser, self._handshake, flow_control)
         self._disconnection = Disconnection(conversation, flow_control)
         self._acknowledgements = Acknowledgements(conversation)
-        self._opening = Opening(
-            *(self, conversation, parser, self._handshake, flow_control, self._acknowledgements),
-            *(self.close, self._read_on),
-        )
-        browsers = Browsers(conversation, flow_control, self._browser_refused, self.failed)
+        self._opening = Opening(conversation, parser, self._handshake, flow_control, self._acknowledgements)
+        browsers = Browsers(conversation, flow_control)
         self._subscriptions = SubscriptionFrames(conversation, parser, self._acknowledgements, browsers)
         self._sends = Sends(conversation, self._subscriptions)
         self._revocation = Revocation(conversation, self._sends, self._disconnection)
@@ -199,7 +196,7 @@ class StompSession:
         if conversation.state != AUTHENTICATING:
             self._read(len(data), conversation.last_received_s)
 
-    def _read_on(self) -> None:
+    def read_on(self) -> None:
         """Process what is left of what was received."""
         try:
             self._read(0, self.conversation.sessions.environment.monotonic())
@@ -256,11 +253,23 @@ class StompSession:
             conversation.follow(ENDED)
             self._waiting.clear()
             self._parser.discard()
-            self._acknowledgements.tags.forget()
+            self._acknowledgements.renew_tags()
             self._subscriptions.browsers.close()
         if conversation.sessions.leave(self) and conversation.peer.connection:
             conversation.sessions.notify(CLOSED_EVENT, self)
             self._opening.registration.ended()
+
+    @property
+    def is_over(self) -> bool:
+        """True if the connection has ended, and the engine has carried out its end."""
+        conversation = self.conversation
+        is_known = bool(conversation.peer.connection) and conversation.sessions.engine.ended is None
+        return conversation.state == CLOSED and (conversation.peer.disconnected or not is_known)
+
+    def forget(self) -> None:
+        """Let go of what refers to this session, which is over."""
+        self.conversation.forget()
+        self._acknowledgements.renew_tags()
 
     def _take(self, frames: Frames, deadline: Deadline) -> None:
         """Turn frames into commands; adjacent SENDs become one. What takes long waits once the deadline has
@@ -411,7 +420,8 @@ class StompSession:
         """End the session: STOMP has no frame by which a broker ends one subscription."""
         self.close(refusal)
 
-    def _browser_refused(self, refusal: Refused) -> None:
+    def refuse(self, refusal: Refused) -> None:
+        """Refuse what the client has asked for, and end the session unless it asked for `mom-soft-errors`."""
         self._disconnection.refuse(refusal, None, soft=True)
 
     def failed(self, error: Exception) -> None:

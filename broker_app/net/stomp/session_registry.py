@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
+from broker_app.base.turns import in_turns
 from broker_app.config import Config
 from broker_app.core.half_open import taken_over
 from broker_app.core.message import MessageIds
@@ -117,6 +118,8 @@ class SessionRegistry:
         #: what sessions ask of the engine, to be answered between two batches
         self.requests = EngineClient(engine, "stomp")
         self.sessions: dict[StompSession, None] = {}
+        #: those that have left and may have something to do with the engine yet
+        self._leaving: list[StompSession] = []
         self._none_left = asyncio.Event()
         #: of sessions that have logged in
         self._places = ConnectionPlaces[StompSession](
@@ -189,6 +192,7 @@ class SessionRegistry:
         self._of_console.discard(session)
         self._places.leave(session)
         self._fast.pop(session, None)
+        self._leaving.append(session)
         came, went = self._bytes_gone
         self._bytes_gone = came + session.conversation.bytes_in, went + session.conversation.bytes_out
         return True
@@ -255,9 +259,18 @@ class SessionRegistry:
             step = self._step
             await asyncio.sleep(step)
             now = time.monotonic()
-            for session in list(self.sessions):
-                if session not in self._fast:
+            async for session in in_turns(list(self.sessions)):
+                if session in self.sessions and session not in self._fast:
                     self._tick(session, now, step)
+            await self._forget_those_that_left()
+
+    async def _forget_those_that_left(self) -> None:
+        left, self._leaving = self._leaving, []
+        async for session in in_turns(left.pop() for _ in range(len(left))):  # each is freed in its turn
+            if session.is_over:
+                session.forget()
+            else:
+                self._leaving.append(session)
 
     @property
     def _step(self) -> float:

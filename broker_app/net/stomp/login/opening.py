@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.config import MAX_HEADER_BYTES, MAX_HEADERS, Config
@@ -51,39 +50,30 @@ def frame_limits(config: Config, *, is_known: bool) -> Limits:
 
 
 class Opening:
-    """Opens one session. `read_on` processes the frames that arrived while something was decided."""
+    """Opens one session, which reads the frames that arrived while something was decided."""
 
     __slots__ = (
         "_acknowledgements",
-        "_close",
         "_conversation",
         "_flow_control",
         "_handshake",
         "_parser",
-        "_read_on",
-        "_session",
         "registration",
     )
 
     def __init__(
         self,
-        session: Any,
         conversation: Conversation,
         parser: Parser,
         handshake: Handshake,
         flow_control: FlowControl,
         acknowledgements: Acknowledgements,
-        close: Callable[[Refused], None],
-        read_on: Callable[[], None],
     ) -> None:
-        self._session = session
         self._conversation = conversation
         self._parser = parser
         self._handshake = handshake
         self._flow_control = flow_control
         self._acknowledgements = acknowledgements
-        self._close = close
-        self._read_on = read_on
         self.registration = SessionRegistration(conversation.sessions)
 
     # ------------------------------------------------------------------ login
@@ -120,9 +110,9 @@ class Opening:
             return
         self._flow_control.resume(LOGIN_CHECK)
         if identity is None:
-            self._close(slowed or self._handshake.not_authenticated(login))
+            self._conversation.session.close(slowed or self._handshake.not_authenticated(login))
         elif self._conversation.sessions.engine.ended is not None:
-            self._close(_STOPPED)
+            self._conversation.session.close(_STOPPED)
         else:
             self._register(identity)
             self._continue()
@@ -138,7 +128,9 @@ class Opening:
 
         outcome: Outcome | None
         try:
-            self._conversation.sessions.enter(self._session, identity, self._client_key(identity))
+            self._conversation.sessions.enter(
+                self._conversation.session, identity, self._client_key(identity)
+            )
             outcome = self.registration.begin(
                 identity, connection, self._connection_info, self._handshake.service, done
             )
@@ -164,7 +156,7 @@ class Opening:
         self._flow_control.resume(LOGIN_CHECK)
         if self._conversation.sessions.engine.ended is not None:
             self.registration.abandoned(outcome)
-            self._close(_STOPPED)
+            self._conversation.session.close(_STOPPED)
             return
         self._admit(identity, connection, outcome)
         self._continue()
@@ -172,7 +164,7 @@ class Opening:
     def _admit(self, identity: Identity, connection: str, outcome: Outcome) -> None:
         refused = registrations.refusal(outcome)
         if refused is not None:
-            self._close(refused)
+            self._conversation.session.close(refused)
         elif isinstance(outcome, RegistrationVerdict):
             self.registration.accepted(outcome)
             self._open(identity, connection)
@@ -183,7 +175,7 @@ class Opening:
         if self._conversation.peer.suspended:  # what was sent with CONNECT waits for the end of the pause
             self._flow_control.unread(is_left=True)
         else:
-            self._read_on()
+            self._conversation.session.read_on()
 
     # ------------------------------------------------------------------ CONNECTED
 
@@ -198,12 +190,12 @@ class Opening:
         peer.strict = not conversation.soft_errors
         conversation.names = PrivateNames(new_name())
         conversation.renderer = Renderer(conversation.version, sessions.ids)
-        self._acknowledgements.version_agreed()
+        self._acknowledgements.renew_tags()
         conversation.follow(ACCEPTED)
         self._parser.limits = frame_limits(sessions.config, is_known=True)
         conversation.transport.authenticated()
         peer.connection = connection
-        sessions.notify(OPENED_EVENT, self._session)
+        sessions.notify(OPENED_EVENT, conversation.session)
         connected = self._handshake.connected_headers(
             identity.user, f"MOM/{VERSION}", callbacks=self.registration.has_callbacks
         )
@@ -215,4 +207,4 @@ class Opening:
         beats = self._handshake.beat_in_s, self._handshake.beat_out_s
         fastest_s = min(filter(None, beats), default=0.0)
         if fastest_s:
-            sessions.check_often(self._session, fastest_s)
+            sessions.check_often(self._conversation.session, fastest_s)

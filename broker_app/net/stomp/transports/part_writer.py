@@ -24,7 +24,7 @@ class PartWriter:
         part: int,
         congested: Callable[[], None],
         uncongested: Callable[[], None],
-        end: Callable[[], None],
+        end: Callable[[asyncio.Transport], None],
     ) -> None:
         self._transport = transport
         self._part = part
@@ -52,7 +52,7 @@ class PartWriter:
         """End the connection behind what was written."""
         self._closes = True
         if not self.parts:
-            self._end()
+            self._end(self._transport)
 
     def pause(self) -> None:
         """The transport has enough."""
@@ -80,5 +80,5 @@ class PartWriter:
         elif not self._paused:
             self._transport.write(self.parts.popleft())
             if self._closes and not self.parts:
-                self._end()
+                self._end(self._transport)
         self._go_on()

@@ -64,7 +64,7 @@ class TcpConnection(asyncio.Protocol):
         self._session = StompSession(self._registry, self)
         part = TLS_PART if encrypted else PART
         session = self._session
-        self._writer = PartWriter(self._transport, part, session.congested, session.uncongested, self._end)
+        self._writer = PartWriter(self._transport, part, session.congested, session.uncongested, _end)
         names = self._certificates.names_of(transport) if self._certificates is not None else ()
         self._session.admitted(names)
         if not has_room(connection):
@@ -104,14 +104,6 @@ class TcpConnection(asyncio.Protocol):
             self._lingers = True
             self._writer.close()
 
-    def _end(self) -> None:
-        try:
-            self._transport.write_eof()
-        except (NotImplementedError, OSError):  # of TLS, and of a client that is gone
-            self._transport.close()
-        else:
-            asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
-
     def abort(self) -> None:
         self._transport.abort()
 
@@ -132,6 +124,17 @@ class TcpConnection(asyncio.Protocol):
     @property
     def _is_open(self) -> bool:
         return not self._lingers and not self._transport.is_closing()
+
+
+def _end(transport: asyncio.Transport) -> None:
+    """End a connection whose client has taken what is written. It does not refer to the session, which would
+    be freed later then."""
+    try:
+        transport.write_eof()
+    except (NotImplementedError, OSError):  # of TLS, and of a client that is gone
+        transport.close()
+    else:
+        asyncio.get_running_loop().call_later(LINGER_S, transport.close)
 
 
 async def listen(registry: SessionRegistry, listener: socket.socket) -> asyncio.Server:
