@@ -10,7 +10,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.large_record import bytes_of
@@ -147,6 +147,28 @@ class ReplyReceiver(Protocol):
     def failed(self, error: Exception) -> None: ...
 
 
+class _Departure:
+    """Has nothing refer to a client any more once the engine has carried out its end."""
+
+    __slots__ = ("_peer",)
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    def accepted(self, message: Message | None) -> None:
+        self._peer.receiver = _NO_RECEIVER
+
+    def refused(self, refusal: Refused) -> None:
+        self._peer.receiver = _NO_RECEIVER
+
+    def failed(self, error: Exception) -> None:
+        """Do nothing: the engine has ended, and lets go of everything."""
+
+
+#: receives what comes for clients that have left
+_NO_RECEIVER: Final = InnerReceiver()
+
+
 class DeliverySink(Protocol):
     """The receiver of the deliveries of one subscription."""
 
@@ -173,12 +195,20 @@ class EngineClient(InnerReceiver):
         self._sinks: dict[str, DeliverySink] = {}
         self._open: set[ReplyReceiver] = set()
         #: called with the reason when a newer connection of its client has taken over
-        self.closed: Callable[[Refused], None] = super().close
+        self.closed: Callable[[Refused], None] | None = None
 
     # ------------------------------------------------------------------ commands
 
     def submit(self, command: c.Command, size: int = 0) -> None:
         self.engine.submit(command, size)
+
+    def disconnect(self) -> None:
+        """End the session of this client, whose unsettled messages are returned. The client is freed then,
+        without the garbage collector."""
+        self.closed = None
+        self._sinks.clear()
+        if self.engine.ended is None:
+            self.submit(c.Disconnect(self.peer, _Departure(self.peer), abandon=True))
 
     def pending_reply(self, awaited: int = 1) -> PendingReply:
         """A PendingReply for `awaited` replies; pass it to commands as their receipt."""
@@ -318,7 +348,8 @@ class EngineClient(InnerReceiver):
     # ------------------------------------------------------------------ called by the engine
 
     def close(self, refusal: Refused) -> None:
-        self.closed(refusal)
+        if self.closed is not None:
+            self.closed(refusal)
 
     def subscription_ended(self, subscription: Subscription, refusal: Refused) -> None:
         """Report the end of a subscription to its sink."""

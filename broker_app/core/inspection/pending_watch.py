@@ -64,6 +64,7 @@ class PendingWatch:
     def close(self) -> None:
         """Note no more messages."""
         self._taps.remove(self._address, self)
+        self._notify = _nothing
 
     def note(self, message: Message) -> bool:
         """Note a message that began to wait; True if nothing more is noted until `take`."""
@@ -94,3 +95,7 @@ class PendingWatch:
         if arrivals.more:
             self.open()
         return arrivals
+
+
+def _nothing() -> None:
+    """Do nothing: the watch has ended, and does not refer to its reader any more."""

@@ -109,6 +109,7 @@ class ArrivalFeed:
         if self._timer is not None:
             self._timer.cancel()
         self._watch.close()
+        self._wake = None
 
     @property
     def is_due(self) -> bool:

@@ -150,8 +150,7 @@ class JsonSession:
         for subscription in self.subscriptions.values():
             self._close_subscription(subscription)
         self.subscriptions.clear()
-        if self.engine_client.engine.ended is None:
-            self.engine_client.submit(c.Disconnect(self.engine_client.peer))
+        self.engine_client.disconnect()
 
     async def end_registrations(self) -> None:
         """End the services that the client has registered."""
