@@ -11,7 +11,7 @@ import pytest
 from broker_app.config import MIB, Config
 from broker_app.net.auth.login import Logins
 from broker_app.net.server.listeners import Ports, bound
-from broker_app.node.collector_pauses import ALL_EVERY_S, MANY, CollectorPauses
+from broker_app.node.collector_pauses import GROWN_BYTES, MANY, CollectorPauses
 from broker_app.node.node import Node
 from broker_app.node.process import Site, run
 from tests.support.small_node import policy_of, small_node
@@ -97,50 +97,56 @@ def test_after_a_short_collection_nothing_is_set_aside(pauses: CollectorPauses, 
     assert gc.get_freeze_count() < before + len(kept)
 
 
-def test_everything_is_looked_at_once_in_an_hour(pauses: CollectorPauses, clock: Clock) -> None:
-    clock.now = ALL_EVERY_S - 1
+def test_everything_is_looked_at_again_when_the_process_has_grown(clock: Clock) -> None:
+    memory = [GROWN_BYTES]
+    pauses = CollectorPauses(0.02, clock, lambda: memory[0])
+    pauses.start()
+    pauses.check()
+    assert gc.get_freeze_count() > 0, "it has not grown"
+    everything = gc.get_freeze_count()
+    memory[0] += GROWN_BYTES + 1
+    pauses.check()
+    assert gc.get_freeze_count() == 0
+    pauses.check()
+    assert gc.get_freeze_count() == 0, "it was not looked at yet"
+    gc.collect()
+    assert gc.get_freeze_count() > everything / 2, "what is alive is set aside as before"
+    pauses.check()
+    pauses.check()
+    assert gc.get_freeze_count() > everything / 2, "it has not grown since"
+    pauses.stop()
+
+
+def test_a_large_process_may_grow_by_half(clock: Clock) -> None:
+    memory = [10 * GROWN_BYTES]
+    pauses = CollectorPauses(0.02, clock, lambda: memory[0])
+    pauses.start()
+    memory[0] = 15 * GROWN_BYTES
     pauses.check()
     assert gc.get_freeze_count() > 0
-    clock.now = ALL_EVERY_S
-    pauses.check()
-    assert gc.get_freeze_count() == 0
-
-
-def test_everything_is_looked_at_when_much_was_set_aside_since(clock: Clock) -> None:
-    pauses = CollectorPauses(0.02, clock, most_added=2 * MANY)
-    pauses.start()
-    clock.step_s = 0.021
-    kept = []
-    for _ in range(2):
-        pauses.check()
-        assert gc.get_freeze_count() > 0, "it is not enough yet"
-        kept.append([[number] for number in range(MANY)])
-        gc.collect()
-    pauses.check()
-    assert gc.get_freeze_count() == 0
-    gc.collect()
-    pauses.check()
-    assert gc.get_freeze_count() > 2 * MANY, "what is alive is set aside as before"
-    pauses.stop()
-
-
-def test_of_many_objects_half_as_many_more_are_set_aside_before_all_are_looked_at(clock: Clock) -> None:
-    pauses = CollectorPauses(0.02, clock, most_added=1)
-    pauses.start()
-    clock.now = ALL_EVERY_S
-    pauses.check()
-    clock.step_s = 0.021
-    gc.collect()
-    everything = gc.get_freeze_count()
-    kept: list[list[list[int]]] = []
-    for _ in range(2):
-        pauses.check()
-        assert gc.get_freeze_count() > 0, "it is not enough yet"
-        kept.append([[number] for number in range(max(MANY, everything // 4 + 1))])
-        gc.collect()
+    memory[0] += 1
     pauses.check()
     assert gc.get_freeze_count() == 0
     pauses.stop()
+
+
+def test_python_counts_new_objects_from_none_when_everything_was_looked_at(clock: Clock) -> None:
+    """Else it puts the next full collection off until a quarter of everything is new."""
+    everything = [[number] for number in range(20 * MANY)]
+    gc.collect()
+    full: list[int] = []
+
+    def note(phase: str, info: dict[str, Any]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            full.append(info["generation"])
+
+    pauses = CollectorPauses(0.02, clock)
+    pauses.start()
+    gc.callbacks.append(note)
+    new = [[number] for number in range(3 * MANY)]
+    gc.callbacks.remove(note)
+    pauses.stop()
+    assert full, f"there was none for {len(new)} new objects and {len(everything)} former ones"
 
 
 def test_when_it_has_stopped_a_long_collection_sets_nothing_aside(clock: Clock) -> None:
