@@ -10,6 +10,7 @@ import pytest
 
 import mom_client
 from tests.cluster.conftest import BROKERS, SECRET
+from tests.cluster.whole_brokers import client_of, settings, whole_brokers
 from tests.support.awaiting import becomes
 from tests.support.broker_process import BrokerProcess, Reply
 from tests.support.node_process import NodeProcess, Nodes
@@ -23,32 +24,8 @@ WITHIN_S = 2.0
 @pytest.fixture(scope="module")
 def several(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProcess]]:
     """Brokers of which the first is the keeper."""
-    ports = reserve_ports(BROKERS)
-    addresses = [f"127.0.0.1:{port}" for port in ports]
-    brokers = [
-        BrokerProcess(
-            tmp_path_factory.mktemp(f"b{at}") / "data",
-            environment={
-                "MOM_NAME": f"b{at}",
-                "MOM_CLUSTER_PORT": str(port),
-                "MOM_CLUSTER": ",".join(addresses),
-                "MOM_CLUSTER_KEEPER": addresses[0],
-                "MOM_CLUSTER_SECRET": SECRET,
-            },
-        )
-        for at, port in enumerate(ports, 1)
-    ]
-    for broker in brokers:
-        broker.start()
-    yield brokers
-    for broker in brokers:
-        broker.kill()
-
-
-def settings(broker: BrokerProcess, name: str) -> Any:
-    """The settings of a queue's own; None if there is no such queue."""
-    answer = broker.request("GET", f"/api/v1/queues/{name}")
-    return answer.json().get("settings") if answer.status == 200 else None
+    with whole_brokers(tmp_path_factory.mktemp("brokers"), BROKERS, keeper=True) as brokers:
+        yield brokers
 
 
 def limit(broker: BrokerProcess, name: str) -> int:
@@ -70,12 +47,6 @@ def subscriptions(broker: BrokerProcess) -> list[str]:
 
 def last_event(broker: BrokerProcess) -> Any:
     return broker.request("GET", "/api/v1/events?kind=cluster&limit=1").json()["items"][0]
-
-
-def client_of(broker: BrokerProcess) -> mom_client.Client:
-    """A client that stays at its broker."""
-    address = f"stomp://127.0.0.1:{broker.stomp_port}"
-    return mom_client.connect(address, login=broker.user, passcode=broker.password, reconnect=False)
 
 
 async def subscribe(broker: BrokerProcess, name: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.test_record_of_brokers import declare, settings
+from tests.cluster.test_record_of_brokers import declare
+from tests.cluster.whole_brokers import settings
 from tests.support.broker_process import BrokerProcess
 from tests.support.mirrors import Mirrors, is_followed, wait_until_serving
 from tests.support.polling import poll
