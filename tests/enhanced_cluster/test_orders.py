@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.conftest import BROKERS
 from tests.cluster.test_messages_across_brokers import bodies, take
 from tests.enhanced_cluster.connected import RawStomp, connected
 from tests.enhanced_cluster.members import (
@@ -35,7 +36,7 @@ TAKEOVER, REMOVE = "/api/v1/cluster/takeover", "/api/v1/cluster/remove"
 
 @pytest.fixture
 def members(tmp_path: Path) -> Iterator[Members]:
-    with redis_server() as server, running(Members(tmp_path, server.url, 3)) as made:
+    with redis_server() as server, running(Members(tmp_path, server.url, BROKERS)) as made:
         yield made
 
 
@@ -43,10 +44,14 @@ def members(tmp_path: Path) -> Iterator[Members]:
 def restartable(tmp_path: Path) -> Iterator[Members]:
     """Members of which b1 can start itself again."""
     with redis_server() as server:
-        made = Members(tmp_path, server.url, 3, program=subprocess.Popen)
+        made = Members(tmp_path, server.url, BROKERS, program=subprocess.Popen)
         next(iter(made)).command = (sys.executable, "-m", "broker_app.cli", "up")  # as a restart needs it
         with running(made):
             yield made
+
+
+def names(*members: MemberProcess) -> list[str]:
+    return [member.data.name for member in members]
 
 
 async def order(broker: MemberProcess, **body: object) -> Reply:
@@ -56,10 +61,11 @@ async def order(broker: MemberProcess, **body: object) -> Reply:
 async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its_clients_to_the_taker(
     members: Members,
 ) -> None:
-    b1, b2, _ = members
-    await becomes(lambda: linked(b2), ["b1", "b3"])
+    b1, b2, *others = members
+    await becomes(lambda: linked(b2), names(b1, *others))
     strange = await order(b2, member="b9")
-    assert (strange.status, "there are b1, b2, b3" in strange.json()["detail"]) == (404, True)
+    listed = f"there are {', '.join(names(*members))}"
+    assert (strange.status, listed in strange.json()["detail"]) == (404, True)
     itself = await order(b2, member="b2")
     assert (itself.status, "itself" in itself.json()["detail"]) == (409, True)
 
@@ -94,7 +100,8 @@ async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its
 
         await clients.are_sent_to(b2)
 
-    await becomes(lambda: states(b2), {"b1": "TAKEOVER_COMPLETE", "b2": "OPERATING", "b3": "OPERATING"})
+    operating = dict.fromkeys(names(b2, *others), "OPERATING")
+    await becomes(lambda: states(b2), {"b1": "TAKEOVER_COMPLETE", **operating})
     report = await cluster_of(b2)
     assert report["enhanced"]["takeovers"] == [taken]
     assert report["enhanced"]["worst_case_s"] == 4.0
@@ -114,15 +121,16 @@ async def test_a_member_that_is_alive_is_taken_over_by_force_alone_and_sends_its
 async def test_messages_of_a_member_that_is_shut_down_without_failover_wait_for_it_or_for_an_order(
     restartable: Members,
 ) -> None:
-    b1, b2, b3 = restartable
-    await becomes(lambda: linked(b2), ["b1", "b3"])
+    b1, b2, *others = restartable
+    b3 = others[0]
+    await becomes(lambda: linked(b2), names(b1, *others))
     async with b1.stomp() as client:
         await client.send(QUEUE, b"1")
 
     restarted = b1.request("POST", "/api/v1/broker/restart", json_body={"name": "b1"})
     assert restarted.status == 202
     await until(lambda: b1.log.count(" serves as the active one") == 2, 60.0)
-    assert not await adopted(b2, b3), "a restart is no failure"
+    assert not await adopted(b2, *others), "a restart is no failure"
     assert b1.request("GET", "/api/v1/queues/orders").json()["depth"] == 1
 
     async def state_of_b1() -> str:
@@ -132,7 +140,7 @@ async def test_messages_of_a_member_that_is_shut_down_without_failover_wait_for_
     assert b1.request("POST", "/api/v1/shutdown", json_body=down).status == 202
     await becomes(state_of_b1, "BROKER_DOWN")
     b3.kill()  # it is taken over after b1 would have been
-    # Its journal is empty, so that b2 has it for a moment only.
+    # Its journal is empty, so that its taker has it for a moment only.
     await becomes(lambda: taken_over(b2), ["b3"], 30)
     assert await state_of_b1() == "BROKER_DOWN"
     done = await order(b2, member="b1")
