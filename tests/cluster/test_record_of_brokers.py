@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mom_client
+from broker_app.cli.base.failures import OK
+from tests.cli.conftest import CommandLine
 from tests.cluster.conftest import BROKERS, SECRET
 from tests.cluster.whole_brokers import client_of, settings, whole_brokers
 from tests.support.awaiting import becomes
@@ -28,9 +31,10 @@ def several(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield brokers
 
 
-def limit(broker: BrokerProcess, name: str) -> int:
-    """The limit of messages of a queue."""
-    return int(settings(broker, name)["max_messages"]["value"])
+def limit(broker: BrokerProcess, name: str) -> int | None:
+    """The limit of messages of a queue; None if there is no such queue."""
+    own = settings(broker, name)
+    return int(own["max_messages"]["value"]) if own is not None else None
 
 
 def declare(broker: BrokerProcess, name: str, **settings: Any) -> Reply:
@@ -117,6 +121,45 @@ async def test_what_is_declared_or_durable_is_the_same_at_all_brokers_until_it_i
     assert "1 waiting" in last_event(b1)["detail"]
     assert b1.request("DELETE", "/api/v1/subscriptions/audit").status == 204
     poll(lambda: subscriptions(b2) == [])
+
+
+def record_at(broker: BrokerProcess) -> tuple[str, list[Any]]:
+    """The digest of the change record of a broker, and its entries."""
+    entries = broker.request("GET", "/api/v1/cluster/record").json()["items"]
+    return broker.request("GET", "/api/v1/cluster").json()["record_digest"], entries
+
+
+async def test_a_backup_restored_at_the_keeper_brings_back_at_all_brokers_what_was_changed_or_deleted(
+    several: list[BrokerProcess], tmp_path: Path
+) -> None:
+    b1, b2, b3, *_ = several
+    mom, file = CommandLine(tmp_path), str(tmp_path / "backup")
+    mom.about(b1)
+    poll(lambda: all(map(accepts_changes, several)))
+    for name in ("changed", "deleted"):
+        assert declare(b2, name, max_messages=5).status == 201
+    await subscribe(b2, "ended")
+    names = ("changed", "deleted", "new")
+    poll(lambda: all("ended" in subscriptions(broker) for broker in several))
+    poll(lambda: all(settings(broker, "deleted") is not None for broker in several))
+    assert mom("cluster", "record", "backup", file).code == OK
+
+    assert (
+        b3.request("PATCH", "/api/v1/queues/changed", json_body={"max_messages": 7}, if_match="*").status
+        == 200
+    )
+    assert b3.request("DELETE", "/api/v1/queues/deleted", if_match="*").status == 204
+    assert b3.request("DELETE", "/api/v1/subscriptions/ended").status == 204
+    assert declare(b3, "new", max_messages=9).status == 201
+    poll(lambda: all([limit(broker, name) for name in names] == [7, None, 9] for broker in several))
+    poll(lambda: not any("ended" in subscriptions(broker) for broker in several))
+
+    restored = mom("cluster", "record", "restore", file)
+    assert (restored.code, "3 entries were changed" in restored.err) == (OK, True), restored.err
+    poll(lambda: all([limit(broker, name) for name in names] == [5, 5, 9] for broker in several))
+    poll(lambda: all("ended" in subscriptions(broker) for broker in several))
+    own = record_at(b1)
+    assert [record_at(broker) for broker in several] == [own] * BROKERS
 
 
 async def test_without_the_keeper_changes_are_refused_and_all_else_goes_on(
