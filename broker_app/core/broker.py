@@ -397,9 +397,12 @@ class Broker:
         self.remote_receipts.disconnect(c.Disconnect(peer, receipt, command.abandon))
         return None
 
-    def _end_origin(self, command: c.EndOrigin) -> None:
-        self.remote.end_origin(command)
-        self.remote_receipts.origin_ended(command.origin)
+    def _end_origin(self, command: c.EndOrigin) -> c.Steps | None:
+        def steps() -> Iterator[None]:
+            yield from self.remote.end_origin(command.origin)
+            self.remote_receipts.origin_ended(command.origin)
+
+        return self.turn.in_parts(c.Steps(command.origin.peer, steps()))
 
     def _end_all(self, peer: Peer) -> None:
         """End all that a peer has, at once."""

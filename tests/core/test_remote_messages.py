@@ -112,6 +112,26 @@ def test_what_no_consumer_has_credit_for_waits_and_is_delivered_when_one_has(
     assert owner.origin.waiting == 0
 
 
+def test_many_messages_go_back_in_several_turns_of_the_loop_and_none_overtakes_them(
+    stage: Stage, owner: Owner
+) -> None:
+    consumer = stage.client()
+    consumer.subscribe(QUEUE, credit=1)
+    owner.deliver(*(b"%d" % number for number in range(1_001)))
+    (taken,) = consumer.tags
+    over = Deadline(count().__next__)
+    back = c.ReturnRemote(owner.origin, stage.now_ms)
+    stage.broker.decide([back, c.Settle(consumer.peer, [taken])], stage.now_us, None, over)
+    turns = 1
+    while stage.broker.is_behind:
+        assert consumer.peer.unsettled, "what was submitted later is carried out later"
+        turns += 1
+        stage.broker.decide((), stage.now_us, stage.broker.turn.out, over)
+    assert turns >= 3
+    assert owner.returned == [ReturnedDelivery(tag) for tag in range(2, 1_002)]
+    assert (owner.origin.waiting, owner.origin.waiting_bytes, owner.acked) == (0, 0, [1])
+
+
 def test_what_waits_too_long_goes_back_with_all_that_came_later_from_its_broker(
     stage: Stage, owner: Owner
 ) -> None:

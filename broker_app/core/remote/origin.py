@@ -50,7 +50,10 @@ class Origin:
     """The other broker, over one connection: it takes `acked` and `returned` when its `peer` is flushed.
     `schedule_flush` is that of the turn."""
 
-    __slots__ = ("_schedule_flush", "acked", "ended", "peer", "question", "returned", "waiting")
+    __slots__ = (
+        *("_schedule_flush", "acked", "ended", "peer", "question", "returned"),
+        *("waiting", "waiting_bytes"),
+    )
 
     def __init__(self, peer: Peer, schedule_flush: Callable[[Peer], None]) -> None:
         self.peer = peer
@@ -59,8 +62,8 @@ class Origin:
         self.returned: list[ReturnedDelivery] = []
         #: the last question whether all reports before it are recorded
         self.question = 0
-        #: the number of its messages that wait for a consumer here
-        self.waiting = 0
+        #: the number of its messages that wait for a consumer here, and the bytes of their bodies
+        self.waiting = self.waiting_bytes = 0
         #: whether its connection has ended: its messages are delivered again by their owner
         self.ended = False
 

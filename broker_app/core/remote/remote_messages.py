@@ -8,7 +8,7 @@ knows it; what waits too long goes back to its owner, who may have other consume
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 from broker_app.core import commands as c
@@ -26,6 +26,8 @@ from broker_app.core.turn import Turn
 _HANDED_OVER = 256
 #: messages of queues with selective delivery that are looked at in one turn
 _LOOKED_AT = 256
+#: messages that are returned between two looks at the clock
+_RETURNED = 256
 
 
 class RemoteMessages:
@@ -53,10 +55,11 @@ class RemoteMessages:
         origin, turn = command.origin, self._turn
         if origin.ended:
             return
-        now_ms, next_position = turn.now_ms, turn.transient_position
+        now_ms, next_position, size = turn.now_ms, turn.transient_position, 0
         for message in command.messages:
             message.position = next_position()
             message.arrived_ms = now_ms
+            size += len(message.body)
         queue = self._queue(command.address)
         if queue is None or not _has_local(queue):
             for message in command.messages:
@@ -67,6 +70,7 @@ class RemoteMessages:
         queue.remote.extend(command.messages)
         self._queues[queue] = None
         origin.waiting += len(command.messages)
+        origin.waiting_bytes += size
         self._store.mark_dirty(queue)
 
     def _queue(self, address: str) -> Queue | None:
@@ -138,7 +142,9 @@ class RemoteMessages:
 
     def _hand_over(self, queue: Queue, subscription: Subscription, message: RemoteMessage) -> None:
         turn, peer, origin = self._turn, subscription.peer, message.origin
+        size = len(message.body)
         origin.waiting -= 1
+        origin.waiting_bytes -= size
         tag = 0
         if subscription.ack == c.AUTO:
             origin.acknowledge(message)
@@ -149,7 +155,6 @@ class RemoteMessages:
             peer.unsettled[tag] = (subscription, message)
             subscription.unsettled += 1
             queue.unsettled += 1
-            size = len(message.body)
             queue.remote_unsettled += 1
             queue.remote_bytes += size
             message.holding = queue
@@ -172,51 +177,63 @@ class RemoteMessages:
 
     # ------------------------------------------------------------------ what goes back
 
-    def give_back_old(self, command: c.ReturnRemote) -> None:
+    def give_back_old(self, command: c.ReturnRemote) -> c.Steps | None:
         """Return the messages of an origin from each queue where one has waited since a time or longer: all
-        of them, so that none that came later overtakes it."""
+        of them, so that none that came later overtakes it. Returns the rest when the deadline has passed."""
+        return self._turn.in_parts(c.Steps(command.origin.peer, self._give_back_old(command)))
+
+    def _give_back_old(self, command: c.ReturnRemote) -> Iterator[None]:
         for queue in list(self._queues):
             oldest = self._oldest(queue, command.origin)
             if oldest is not None and oldest.arrived_ms <= command.since_ms:
-                self._keep_others(queue, command.origin)
+                yield from self._keep_others(queue, command.origin)
 
-    def end_origin(self, command: c.EndOrigin) -> None:
-        """Forget the messages of an origin whose connection has ended."""
-        origin = command.origin
+    def end_origin(self, origin: Origin) -> Iterator[None]:
+        """Forget the messages of an origin whose connection has ended, in steps."""
         origin.ended = True
         for queue in list(self._queues):
-            self._keep_others(queue, origin)
+            yield from self._keep_others(queue, origin)
 
     @staticmethod
     def _oldest(queue: Queue, origin: Origin) -> RemoteMessage | None:
         """The message of an origin that waits first in a queue."""
         return next((message for message in queue.remote or () if message.origin is origin), None)
 
-    def _keep_others(self, queue: Queue, origin: Origin) -> None:
-        """Return all messages of an origin that wait in a queue."""
+    def _keep_others(self, queue: Queue, origin: Origin) -> Iterator[None]:
+        """Return all messages of an origin that wait in a queue, in steps."""
         if queue.remote is not None:
-            self._keep(queue, (message for message in queue.remote if message.origin is not origin))
+            yield from self._keep(
+                queue, (message for message in queue.remote if message.origin is not origin)
+            )
 
     def consumer_left(self, subscription: Subscription) -> None:
         """Return what waits for the last local consumer of a queue."""
         queue = subscription.queue
         if queue.remote is not None and not _has_local(queue):
-            self._keep(queue, ())
+            self._keep_none(queue)
 
     def queue_deleted(self, queue: Queue) -> None:
         """Return what waits in a queue that is deleted."""
         if queue.remote is not None:
-            self._keep(queue, ())
+            self._keep_none(queue)
 
-    def _keep(self, queue: Queue, kept: Iterable[RemoteMessage]) -> None:
-        """Return all messages that wait in a queue but those that are `kept`."""
+    def _keep_none(self, queue: Queue) -> None:
+        """Return all messages that wait in a queue, at once."""
+        for _ in self._keep(queue, ()):
+            """Go on."""
+
+    def _keep(self, queue: Queue, kept: Iterable[RemoteMessage]) -> Iterator[None]:
+        """Return all messages that wait in a queue but those that are `kept`, in steps."""
         before = queue.remote
         assert before is not None
         queue.remote = deque(kept)
         keeps = set(map(id, queue.remote))
-        for message in before:
+        for at, message in enumerate(before, 1):
+            if at % _RETURNED == 0:
+                yield
             if id(message) not in keeps:
                 message.origin.waiting -= 1
+                message.origin.waiting_bytes -= len(message.body)
                 message.origin.give_back(message)
         if not queue.remote:
             self._emptied(queue)
