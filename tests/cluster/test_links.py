@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -115,6 +116,33 @@ async def test_what_a_client_sends_again_to_another_broker_is_a_repeat_at_both()
             await engine.wait_idle()
         found = [engine.broker.destinations.queues["/queue/orders"].lanes[0] for engine in (home, elsewhere)]
         await until(lambda: [message.attempts for lane in found for message in lane.in_memory()] == [1, 1])
+
+
+async def test_no_more_is_read_from_a_broker_that_sends_too_much_until_that_goes_back() -> None:
+    async with two_clusters() as ((engine, first), (_, second)):
+        await until(lambda: all(len(one.members.links()) == 1 for one in (first, second)))
+        consumer = Consumer(engine)
+        await until(lambda: [one.broker for one in second.report().interest] == ["b1"])
+        assert first._looking is not None
+        first._looking.cancel()  # nothing goes back meanwhile
+        ((here,), (there,)) = (cluster.members.links() for cluster in (first, second))
+        envelope, body = f.SharedEnvelope("/queue/orders", b"", True, 4), bytes(900_000)
+        for tag in range(1, 81):
+            there.send(f.Deliver([envelope], [f.RemoteDelivery(1, tag, 0, 0, 1, 0, b"id", body)]))
+        there.send(f.Ping(1))
+        origin = here.queues._origin
+        await until(lambda: origin.waiting * len(body) > 32 * f.MIB)
+        await engine.wait_idle()
+        assert origin.waiting * len(body) < 42 * f.MIB, "what was in the inbox, too"
+        before = origin.waiting
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert origin.waiting == before
+        # Nothing is lost of what follows.
+        while here.queues.received < 80:
+            here.queues.give_back_old()
+            await asyncio.sleep(0.01)
+        assert len(consumer.peer.unsettled) == 10
 
 
 @contextlib.asynccontextmanager

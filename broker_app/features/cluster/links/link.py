@@ -151,7 +151,7 @@ class Link(asyncio.Protocol):
     def _must_wait(self) -> bool:
         """Return whether the engine has not carried out what came, so that no more is read."""
         must_wait = self._engine.must_wait
-        return must_wait(self.consumers.peer) or must_wait(self.queues.peer)
+        return must_wait(self.consumers.peer) or must_wait(self.queues.peer) or self.queues.is_full
 
     def _pause_reading(self) -> None:
         self._is_paused = True

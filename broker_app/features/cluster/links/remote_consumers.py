@@ -29,7 +29,7 @@ WINDOW_BYTES: Final = 32 * f.MIB
 #: credit of a subscription, at most
 MOST_CREDIT: Final = 20_000
 #: a message with fewer bytes counts as one with so many
-_LEAST_BYTES: Final = 512
+LEAST_BYTES: Final = 512
 #: ids of messages to topics that are remembered, so that each crosses once though several filters match
 _REMEMBERED: Final = 4_096
 #: later than all messages, in milliseconds since 1970
@@ -290,7 +290,7 @@ class RemoteConsumers(InnerReceiver):
         self._waiting += deliveries
         for _, tag, message in deliveries:
             if tag:
-                self._bytes[tag] = length = max(_LEAST_BYTES, len(message.body))
+                self._bytes[tag] = length = max(LEAST_BYTES, len(message.body))
                 self._under_way += length
 
     def _send_deliveries(self, deliveries: list[Delivery]) -> list[Delivery]:
@@ -331,7 +331,7 @@ class RemoteConsumers(InnerReceiver):
                 f.RemoteDelivery(number, tag, index, attempts, time_ms, message.expires_ms, id, body)
             )
             if tag:
-                sizes[tag] = length = max(_LEAST_BYTES, length)
+                sizes[tag] = length = max(LEAST_BYTES, length)
                 held += length
             size += more + f.DELIVERY_BYTES
         self._under_way += held

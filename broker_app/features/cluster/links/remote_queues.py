@@ -22,9 +22,14 @@ from broker_app.core.remote.origin import Origin, RemoteMessage
 from broker_app.engine import Engine
 from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.message_checks import check_block, check_ids
+from broker_app.features.cluster.links.remote_consumers import LEAST_BYTES, WINDOW_BYTES
 
 #: how long a message waits for a consumer here before it goes back, milliseconds
 PATIENCE_MS: Final = 100
+#: messages that wait for consumers here, and bytes of their bodies, above which no more are read: from a
+#: broker that keeps to what may be under way (`remote_consumers`) there are not more
+_MOST_WAITING: Final = WINDOW_BYTES // LEAST_BYTES
+_MOST_WAITING_BYTES: Final = WINDOW_BYTES
 #: envelopes that are kept, so that sessions can keep what they made of them
 _KEPT_ENVELOPES: Final = 1_024
 _NUMBER = attrgetter("number")
@@ -130,6 +135,12 @@ class RemoteQueues(InnerReceiver):
             self.refused[want] = RefusedWant(frame.code[:100], frame.detail[:1_000])
 
     # ------------------------------------------------------------------ messages
+
+    @property
+    def is_full(self) -> bool:
+        """True if so much waits for consumers here that it has to go back before more is read."""
+        origin = self._origin
+        return origin.waiting > _MOST_WAITING or origin.waiting_bytes > _MOST_WAITING_BYTES
 
     def deliver(self, frame: f.Deliver) -> None:
         """Hand messages to the core."""
