@@ -131,6 +131,9 @@ class Link(asyncio.Protocol):
         """Take the frames that have come, as many as there is time for in a turn of the loop."""
         self._heard = time.monotonic()
         self._turn.begin(self._heard)
+        if self._is_far_behind(waiting := self._outbox.waiting):  # most frames have an answer
+            self._lose(_too_slowly(waiting))
+            return
         try:
             for frame in self._reader:
                 self._receive(frame)
@@ -204,6 +207,10 @@ class Link(asyncio.Protocol):
         self._transport.abort()
         self._end(Refused("connection-lost", reason))
 
+    def _is_far_behind(self, waiting: int) -> bool:
+        """Return whether so many bytes wait for the other broker that it will not read them in time."""
+        return waiting > WINDOW_BYTES + self._most_bytes + _MOST_OUTBOX_BYTES
+
     def each_second(self, now: float) -> None:
         """Ask whether the other broker is still there, and takes what it is sent; `now` is monotonic."""
         waiting = self._outbox.waiting
@@ -214,8 +221,8 @@ class Link(asyncio.Protocol):
             self._lose(f"nothing came from it for {SILENCE_S:g} s")
         elif now - self._taken > SILENCE_S:
             self._lose(f"it has read nothing for {SILENCE_S:g} s, and {waiting} bytes wait for it")
-        elif waiting > WINDOW_BYTES + self._most_bytes + _MOST_OUTBOX_BYTES:
-            self._lose(f"it reads too slowly: {waiting} bytes wait for it")
+        elif self._is_far_behind(waiting):
+            self._lose(_too_slowly(waiting))
         elif self.is_up:
             self._ping += 1
             self._asked = now
@@ -331,6 +338,10 @@ class Link(asyncio.Protocol):
             self.consumers.end()
             self.queues.end()
         self._owner.ended(self, reason)
+
+
+def _too_slowly(waiting: int) -> str:
+    return f"it reads too slowly: {waiting} bytes wait for it"
 
 
 def stopped() -> Refused:
