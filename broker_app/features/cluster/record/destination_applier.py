@@ -68,6 +68,7 @@ class DestinationApplier:
             applied = await self._written(broker, wanted)
             for name, fault in applied.faults.items():
                 self._report(NOT_APPLIED, name, broker=broker, detail=fault)
+                await asyncio.sleep(0)  # each is an event and a message to subscribers
             for name in applied.rows:
                 if wanted[name].values is None and name.startswith(_QUEUE_PREFIX) and not has_wildcard(name):
                     await self._delete_queue(broker, name)
