@@ -396,6 +396,19 @@ class TestBrokenMembers:
         network.settle()
         assert [network.values(broker) for broker in network.brokers] == [{B: {}}] * 3
 
+    def test_each_reason_for_which_entries_of_a_broker_are_not_taken_is_logged_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        network = together("12")
+        for number in range(1, 5):
+            ahead = Version(2 * MOST_AHEAD + number, "b2")
+            for entry in (
+                Entry(DESTINATION, A, ahead, {}),
+                Entry(KEEPER, "keeper", Version(number, "b2"), {}),
+            ):
+                self.said(network, "b2", "b1", entry)
+        assert len(caplog.messages) == 2
+
     @pytest.mark.parametrize("may_change", [False, True])
     def test_only_the_keeper_names_another_one(self, may_change: bool) -> None:
         network = together(keeper="b1", may_change=may_change)

@@ -63,8 +63,8 @@ class _Connection:
         self.address = address
         #: whether the records were equal, or all that it has was received, since it connected
         self.is_complete = False
-        #: why entries of it were not taken, for the log
-        self.doubt = ""
+        #: why entries of it were not taken, each of which is logged once
+        self.doubts: set[str] = set()
         #: entries that are sent part by part: those of its question, and of the newest one since
         self.outgoing: deque[Iterator[list[Entry]]] = deque()
         #: the changes of its proposal of which more follow, and their bytes in memory
@@ -411,8 +411,8 @@ class Propagation:
                 doubt = "its version is far above all others"
             if not doubt:
                 taken.append(entry)
-            elif doubt != connection.doubt and self.record.lacks(entry):
-                connection.doubt = doubt
+            elif doubt not in connection.doubts and self.record.lacks(entry):
+                connection.doubts.add(doubt)
                 log.warning("%.200r of broker %s is not taken: %s", entry.name, broker, doubt)
         return taken
 
