@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -144,6 +145,20 @@ class TestWithKeeper:
         network.settle()
         assert answers == [None]
         assert len(network.values("b3")) == 1000
+
+    def test_many_changes_are_entered_in_several_turns_of_the_loop_and_others_in_between(self) -> None:
+        network = together(keeper="b1")
+        changes = [Change(DESTINATION, f"/queue/{number}", {}) for number in range(2_000)]
+        answers: list[object] = []
+        network.brokers["b2"].change(changes, answers.append)
+        other = network.change("b3", A, {})
+        entered = [0]
+        while network.step():
+            entered.append(len(network.brokers["b1"].record))
+        assert max(after - before for before, after in pairwise(entered)) <= 500
+        assert answers == other == [None]
+        assert [len(network.values(broker)) for broker in network.brokers] == [2_001] * BROKERS
+        assert not network.brokers["b1"].has_unentered
 
     def test_changes_are_refused_while_the_keeper_is_away(self) -> None:
         network = together(keeper="b1")

@@ -111,17 +111,12 @@ class ChangeRecord:
 
     def refusal(self, changes: Iterable[Change]) -> Refused | None:
         """The reason why changes cannot be entered; None if they can be."""
-        count, size = len(self), self._bytes
-        for change in changes:
-            entry = Entry(change.kind, change.name, Version(self.number + 1, ""), change.value)
-            if wrong := fault(entry):
-                return Refused("invalid", f"the change of {change.name[:100]!r} is not taken: {wrong}")
-            present = self._entries.get(entry.key)
-            count += (entry.value is not None) - (present is not None and present.value is not None)
-            size += _size(entry) - (_size(present) if present is not None else 0)
-        if (count > MOST and count > len(self)) or (size > MOST_BYTES and size > self._bytes):
-            return full()
-        return None
+        return Room(self).refusal(changes)
+
+    @property
+    def size(self) -> int:
+        """The bytes that all entries take in memory, about."""
+        return self._bytes
 
     def lacks(self, entry: Entry) -> bool:
         """Return whether neither an entry nor a newer one of its name is here."""
@@ -200,6 +195,29 @@ class ChangeRecord:
                 for key in tuple(self._names[bucket]):
                     if (entry := self._entries.get(key)) is not None:
                         yield entry
+
+
+class Room:
+    """The room that a record has for changes which come part by part, and are entered together."""
+
+    def __init__(self, record: ChangeRecord) -> None:
+        self._record = record
+        self._count, self._bytes = len(record), record.size
+
+    def refusal(self, changes: Iterable[Change]) -> Refused | None:
+        """The reason why more changes cannot be entered; None if they can be."""
+        record, count, size = self._record, self._count, self._bytes
+        for change in changes:
+            entry = Entry(change.kind, change.name, Version(record.number + 1, ""), change.value)
+            if wrong := fault(entry):
+                return Refused("invalid", f"the change of {change.name[:100]!r} is not taken: {wrong}")
+            present = record.get(*entry.key)
+            count += (entry.value is not None) - (present is not None and present.value is not None)
+            size += _size(entry) - (_size(present) if present is not None else 0)
+        self._count, self._bytes = count, size
+        if (count > MOST and count > len(record)) or (size > MOST_BYTES and size > record.size):
+            return full()
+        return None
 
 
 def fault(entry: Entry) -> str:

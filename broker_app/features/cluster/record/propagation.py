@@ -22,6 +22,8 @@ from broker_app.features.cluster.record.change_record import (
     Change,
     ChangeRecord,
     Entry,
+    Room,
+    Version,
     bytes_of,
     fault_of,
     full,
@@ -47,12 +49,26 @@ Saved = Callable[[Refused | None], None]
 _Key = tuple[str, str]
 #: the kinds that other brokers may propose
 _PROPOSED: Final = frozenset((DESTINATION, SUBSCRIPTION))
+#: entries that are merged in one turn of the loop, and as how many of them the end of a change counts
+_AT_ONCE: Final = 500
+_END: Final = 10
 
 
 class _Proposal(NamedTuple):
     keeper: str
     changes: list[Change]
     done: Done
+
+
+class _PartialProposal:
+    """The part of a proposal of another broker that has come: checked, and with a version, so that little is
+    left to do when it is complete. `bytes` are those that all of its changes take in memory."""
+
+    def __init__(self, record: ChangeRecord) -> None:
+        self.room = Room(record)
+        self.bytes = 0
+        self.version: Version | None = None
+        self.entries: list[Entry] = []
 
 
 class _Connection:
@@ -67,9 +83,8 @@ class _Connection:
         self.doubts: set[str] = set()
         #: entries that are sent part by part: those of its question, and of the newest one since
         self.outgoing: deque[Iterator[list[Entry]]] = deque()
-        #: the changes of its proposal of which more follow, and their bytes in memory
-        self.proposal: list[Change] = []
-        self.proposal_bytes = 0
+        #: its proposal of which more follows
+        self.proposal: _PartialProposal | None = None
         #: the proposal that was refused last, of which more may follow
         self.refused = 0
         #: questions about its digest, by number; called with None when it leaves
@@ -112,6 +127,9 @@ class Propagation:
         self._last_fault = ""
         #: names whose newest value is being saved or proposed, and is not in the record yet
         self._under_way: Counter[_Key] = Counter()
+        #: what is on the disk and is merged now, in order, and whether this turn has done its part
+        self._merging: deque[Iterator[int]] = deque()
+        self._has_merged = False
         #: True while another broker becomes the keeper: no version is given then
         self._hands_over = False
         self._was_available = self.refusal is None
@@ -185,26 +203,55 @@ class Propagation:
         if refusal is not None:
             done(refusal)
             return
-        version = self.record.next_version(self._name)
-        entries = [Entry(change.kind, change.name, version, change.value, origin) for change in changes]
-        self._under_way.update(entry.key for entry in entries)
-        self._save(entries, partial(self._entered, entries, done))
+        self._save_entries(_entries(changes, self.record.next_version(self._name), origin), done)
 
-    def _entered(self, entries: list[Entry], done: Done, refusal: Refused | None) -> None:
-        self._no_longer_under_way(entries)
-        if refusal is None:
-            newer = self.record.merge(entries)
-            for broker in self._connections:
-                for part in in_parts(newer):
-                    self._send(broker, Entries(part))
+    def _save_entries(self, entries: list[Entry], done: Done) -> None:
+        self._under_way.update(entry.key for entry in entries)
+        self._save(entries, partial(self._saved, entries, done))
+
+    def _saved(self, entries: list[Entry], done: Done, refusal: Refused | None) -> None:
+        if refusal is not None:
+            self._no_longer_under_way(entries)
+            done(refusal)
+            return
+        self._merging.append(self._entered(entries, done))
+        if not self._has_merged:
+            self._merge()
+
+    def _merge(self) -> None:
+        """Merge what is on the disk, as much as there is time for in a turn of the loop: another broker may
+        have proposed very much."""
+        merged, self._has_merged = 0, True
+        while self._merging and merged < _AT_ONCE:
+            part = next(self._merging[0], 0)
+            if not part:
+                self._merging.popleft()
+            merged += part or _END
+        self._has_merged = merged > 0
+        if merged:
+            self._later(self._merge)
+
+    def _entered(self, entries: list[Entry], done: Done) -> Iterator[int]:
+        """Merge entries and send them, in parts: the number of entries of each."""
+        is_full = False
+        for begin in range(0, len(entries), _AT_ONCE):
+            part = entries[begin : begin + _AT_ONCE]
+            self._no_longer_under_way(part)
+            newer = self.record.merge(part)
+            for sent in in_parts(newer):
+                for broker in self._connections:
+                    self._send(broker, Entries(sent))
             self._announce(newer)
-            if any(self.record.lacks(entry) for entry in entries):  # others have filled it meanwhile
-                refusal = full()
-        done(refusal)
+            is_full = is_full or any(map(self.record.lacks, part))  # others have filled it meanwhile
+            yield len(part)
+        done(full() if is_full else None)
 
     def _no_longer_under_way(self, ended: Iterable[Entry | Change]) -> None:
-        self._under_way.subtract((one.kind, one.name) for one in ended)
-        self._under_way = +self._under_way
+        for one in ended:
+            key = one.kind, one.name
+            self._under_way[key] -= 1
+            if not self._under_way[key]:
+                del self._under_way[key]
 
     def _announce(self, newer: list[Entry]) -> None:
         if newer:
@@ -427,29 +474,35 @@ class Propagation:
         """Enter what another broker proposes, if this one is the keeper."""
         if proposal.id == connection.refused:
             return
-        connection.proposal += proposal.changes
-        connection.proposal_bytes += bytes_of(proposal.changes)
-        wrong = self._wrong(proposal.changes)
-        if connection.proposal_bytes > MOST_BYTES:
-            wrong = full().detail
-        if proposal.more and not wrong:
-            return
-        changes, connection.proposal, connection.proposal_bytes = connection.proposal, [], 0
+        present = connection.proposal = connection.proposal or _PartialProposal(self.record)
+        wrong = self._wrong(present, proposal.changes)
+        if not wrong:
+            self._add(present, proposal.changes, broker)
+            if proposal.more:
+                return
+        connection.proposal = None
         if wrong:
             connection.refused = proposal.id
             self._send(broker, Proposed(proposal.id, wrong))
-        elif wanted := self._differing(changes):
-            self._enter(wanted, broker, partial(self._answer, broker, proposal.id))
+        elif present.entries:
+            self._save_entries(present.entries, partial(self._answer, broker, proposal.id))
         else:
             self._send(broker, Proposed(proposal.id))
 
-    def _wrong(self, proposed: list[Change]) -> str:
-        """The reason why changes of another broker are not entered; empty if they are."""
+    def _add(self, proposal: _PartialProposal, changes: list[Change], origin: str) -> None:
+        """Add the changes that make a difference to a proposal."""
+        if wanted := self._differing(changes):
+            version = proposal.version = proposal.version or self.record.next_version(self._name)
+            proposal.entries += _entries(wanted, version, origin)
+
+    def _wrong(self, proposal: _PartialProposal, changes: list[Change]) -> str:
+        """The reason why more changes of another broker are not entered; empty if they are."""
         if self._hands_over or not self.is_keeper:
             return (self._keeper.changing() if self._hands_over else self._keeper.moved()).detail
-        if kinds := {change.kind for change in proposed} - _PROPOSED:
+        if kinds := {change.kind for change in changes} - _PROPOSED:
             return f"a change of the kind {min(kinds)[:50]!r} is not proposed"
-        refusal = self.record.refusal(proposed)
+        proposal.bytes += bytes_of(changes)
+        refusal = full() if proposal.bytes > MOST_BYTES else proposal.room.refusal(changes)
         return refusal.detail if refusal is not None else ""
 
     def _answer(self, broker: str, number: int, refusal: Refused | None) -> None:
@@ -461,6 +514,10 @@ class Propagation:
         if proposal is not None:
             self._no_longer_under_way(proposal.changes)
             proposal.done(refusal)
+
+
+def _entries(changes: Iterable[Change], version: Version, origin: str) -> list[Entry]:
+    return [Entry(change.kind, change.name, version, change.value, origin) for change in changes]
 
 
 def _is_possible(change: Change) -> bool:
