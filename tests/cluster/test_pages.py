@@ -17,6 +17,7 @@ from broker_app.features.cluster.destination_pages import (
     DestinationsQuestion,
 )
 from broker_app.features.cluster.links.link import Link
+from broker_app.features.cluster.message_reasons import MessageReason, MessageReasons, ReasonsQuestion
 from broker_app.features.cluster.pages import BrowsedMessage, BrowsedPage, PageQuestion
 from broker_app.net.rest.messages import merged_pages
 from tests.cluster.test_links import two_clusters
@@ -178,6 +179,56 @@ async def test_destinations_that_no_broker_sends_end_the_link(
     second.pages.list_destinations = answer
     with pytest.raises(Refused, match="b2 is not linked"):
         await first.pages.ask_destinations("b2", DestinationsQuestion(limit=1))
+
+
+def reasons(**facts: Any) -> MessageReasons:
+    told: dict[str, Any] = {"credit": 3, "user": None, "headers": {"a": "b"}, "brokers": {"b2": 1}}
+    found: dict[str, Any] = {
+        "address": "/queue/a",
+        "state": "ready",
+        "sent_to": "/topic/a",
+        "block": b"a:b\n",
+        "reasons": [MessageReason(code="no-credit", sentence="it waits", facts=told)],
+    }
+    return MessageReasons(**found | facts)
+
+
+async def test_reasons_for_a_message_cross_as_they_are_or_are_refused(
+    linked: tuple[Cluster, Cluster],
+) -> None:
+    first, second = linked
+    question = ReasonsQuestion(id="id-1", address="/queue/a")
+    with pytest.raises(Refused, match="does not explain its messages"):
+        await first.pages.ask_reasons("b2", question)
+    asked: list[ReasonsQuestion] = []
+
+    async def answer(question: ReasonsQuestion) -> MessageReasons:
+        asked.append(question)
+        return reasons()
+
+    second.pages.explain = answer
+    anywhere = ReasonsQuestion(id="id-1")
+    for one in (question, anywhere):
+        assert await first.pages.ask_reasons("b2", one) == reasons()
+    assert asked == [question, anywhere]
+    with pytest.raises(Refused, match="no queue that other brokers can browse"):
+        await first.pages.ask_reasons("b2", ReasonsQuestion(id="id-1", address="/queue/$mom.secret"))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"block": b"a:b\n\nbody\0MESSAGE\n"}, {"address": "/topic/a"}, {"reasons": [("code", 1, {})]}]
+)
+async def test_reasons_that_no_broker_sends_end_the_link(
+    linked: tuple[Cluster, Cluster], wrong: dict[str, Any]
+) -> None:
+    first, second = linked
+
+    async def answer(_: ReasonsQuestion) -> MessageReasons:
+        return reasons(**wrong)
+
+    second.pages.explain = answer
+    with pytest.raises(Refused, match="b2 is not linked"):
+        await first.pages.ask_reasons("b2", ReasonsQuestion(id="id-1"))
 
 
 class Others:

@@ -47,6 +47,15 @@ async def owners(broker: MemberProcess) -> dict[str, int]:
     return Counter(row["broker"].partition("~")[0] for row in page.get("items", ()))
 
 
+async def explained(broker: MemberProcess) -> tuple[str, str]:
+    """The member that owns the first message, and why it waits, as a broker explains it."""
+    async with broker.rest() as http:
+        page = (await http.get("/queues/orders/messages", params={"limit": 1})).json()
+        id = page["items"][0]["id"]
+        answer = (await http.get(f"/messages/{id}/why", params={"queue": "orders"})).json()
+    return answer["broker"].partition("~")[0], answer["reasons"][0]["code"]
+
+
 async def test_messages_of_a_member_that_is_killed_are_served_by_another(any_members: Members) -> None:
     b1, b2, b3 = any_members
     await becomes(lambda: linked(b1), ["b2", "b3"])
@@ -58,6 +67,8 @@ async def test_messages_of_a_member_that_is_killed_are_served_by_another(any_mem
         await producer.send("/topic/prices", b"while its subscriber was away")
     b1.kill()
     await becomes(lambda: owners(b3), {"b1": 100})
+    for broker in (b2, b3):
+        assert await explained(broker) == ("b1", "no-consumer")
     async with b2.stomp() as consumer, consumer.subscribe(QUEUE) as messages:
         found = await take(messages, 100)
         assert bodies(found) == [b"%d" % number for number in range(100)]

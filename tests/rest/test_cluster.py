@@ -133,13 +133,13 @@ async def test_a_message_that_waits_names_the_brokers_whose_consumers_want_it(ad
     assert (await why(admin, "orders", message_id))[0] == (
         "no-consumer",
         (
-            "/queue/orders has no consumers at this broker, b2; whether b3 has any is unknown: its link is "
+            "/queue/orders has no consumers at b1, b2; whether b3 has any is unknown: its link is "
             "connecting (no route to host)"
         ),
     )
     admin.cluster = a_report(*admin.cluster.links, enhanced=an_enhanced_cluster())
     assert (await why(admin, "orders", message_id))[0] == (
-        "no-consumer", "/queue/orders has no consumers at this broker, b2"
+        "no-consumer", "/queue/orders has no consumers at b1, b2"
     ), "b3 was taken over"  # fmt: skip
     admin.cluster = a_report(
         a_link("b2"),
@@ -150,7 +150,7 @@ async def test_a_message_that_waits_names_the_brokers_whose_consumers_want_it(ad
         ],
     )
     (first, *_) = await why(admin, "orders", message_id)
-    assert first == ("consumers-elsewhere", "/queue/orders has no consumers here, but 3 at broker b2")
+    assert first == ("consumers-elsewhere", "/queue/orders has no consumers at b1, but 3 at broker b2")
 
 
 async def test_a_queue_that_only_producers_use_is_local(admin: Rest) -> None:

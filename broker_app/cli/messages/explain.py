@@ -34,18 +34,26 @@ def why(
         raise Failure(USAGE, "more than one queue is given", fix="write `mom queue why QUEUE MSGID`")
     queue = named[0] if named else queue
     rest = given.rest()
-    names = [queue_name(queue)] if queue else [row["name"] for row in rest.pages("/queues")]
+    names, absent = ([queue_name(queue)], "") if queue else _queues(rest, message_id)
     for name in names:
         found = _ask(rest, message_id, name, certain=queue is not None)
         if found is not None:
-            given.output.say(f"{found['state']} in queue {name}")
+            where = f" at broker {found['broker']}" if "broker" in found else ""
+            given.output.say(f"{found['state']} in queue {name}{where}")
             given.output.rows(_COLUMNS, found["reasons"], whole=True)
             return
-    raise Failure(
-        NOT_FOUND,
-        f"there is no message {message_id!r} in any queue",
-        fix="`mom browse QUEUE` lists messages with their ids",
-    )
+    raise Failure(NOT_FOUND, absent, fix="`mom browse QUEUE` lists messages with their ids")
+
+
+def _queues(rest: Rest, message_id: str) -> tuple[list[str], str]:
+    """The queue of a message. If its id does not lead to one, as that of a message that was moved: all
+    queues, and what to report if it is in none."""
+    try:
+        return [rest.get(f"/messages/{quote(message_id, safe='')}/queue")["queue"]], "it has just gone"
+    except Failure as failure:
+        if failure.code != NOT_FOUND:
+            raise
+        return [row["name"] for row in rest.pages("/queues")], failure.what
 
 
 def _ask(rest: Rest, message_id: str, queue: str, *, certain: bool) -> Facts | None:

@@ -1,8 +1,8 @@
 """Messages and destinations at the brokers of a cluster, a page at a time: asked of another broker, and
 answered.
 
-A question concerns the messages that wait in one queue, or the destinations. Each broker answers for what it
-owns; the rights of who asks are checked by the broker of that client.
+A question concerns the messages that wait in one queue, one of them, or the destinations. Each broker answers
+for what it owns; the rights of who asks are checked by the broker of that client.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from broker_app.features.cluster.links import frames as f
 from broker_app.features.cluster.links.link import Link
 from broker_app.features.cluster.links.members import Members
 from broker_app.features.cluster.links.message_checks import check_block, check_ids
+from broker_app.features.cluster.message_reasons import MessageReasons, ReasonsQuestion
 
 #: messages of a page, and bytes of its bodies, beyond which it has no further one
 MOST_ROWS: Final = 500
@@ -96,11 +97,13 @@ class BrowsedPage(msgspec.Struct, array_like=True, kw_only=True):
     tag: int
 
 
-_Question = PageQuestion | DestinationsQuestion
+_Question = PageQuestion | DestinationsQuestion | ReasonsQuestion
+_Answer = BrowsedPage | DestinationsPage | MessageReasons
 _encode = msgspec.msgpack.encode
 _questions: msgspec.msgpack.Decoder[_Question] = msgspec.msgpack.Decoder(_Question)
 _browsed = msgspec.msgpack.Decoder(BrowsedPage)
 _destinations = msgspec.msgpack.Decoder(DestinationsPage)
+_reasons = msgspec.msgpack.Decoder(MessageReasons)
 
 
 class _Asked(NamedTuple):
@@ -112,15 +115,16 @@ class _Asked(NamedTuple):
 
 
 class RemotePages:
-    """Asks the brokers that are linked, and answers them by `browse` and `list_destinations`, which raise
-    Refused; None until this broker serves clients. `name` is that of this broker, `others` the names of all
-    others."""
+    """Asks the brokers that are linked, and answers them by `browse`, `list_destinations` and `explain`,
+    which raise Refused; None until this broker serves clients. `name` is that of this broker, `others` the
+    names of all others."""
 
     def __init__(self, name: str, members: Members, others: Callable[[], list[str]]) -> None:
         self.name = name
         self.others = others
         self.browse: Callable[[PageQuestion], Awaitable[BrowsedPage]] | None = None
         self.list_destinations: Callable[[DestinationsQuestion], Awaitable[DestinationsPage]] | None = None
+        self.explain: Callable[[ReasonsQuestion], Awaitable[MessageReasons]] | None = None
         self._members = members
         self._numbers = count(1)
         self._asked: dict[int, _Asked] = {}
@@ -140,6 +144,12 @@ class RemotePages:
         """The destinations of another broker. Raises Refused if it refuses, or does not answer in time."""
         page: DestinationsPage = await self._ask(broker, question, _destinations.decode)
         return page
+
+    async def ask_reasons(self, broker: str, question: ReasonsQuestion) -> MessageReasons:
+        """The reasons for a message of another broker. Raises Refused if it refuses, which it does without
+        the message, or does not answer in time."""
+        reasons: MessageReasons = await self._ask(broker, question, _read_reasons)
+        return reasons
 
     async def _ask(self, broker: str, question: _Question, read: Callable[[bytes], Any]) -> Any:
         link = self._members.link_to(broker)
@@ -189,14 +199,18 @@ class RemotePages:
         if not link.send_call(answer):
             link.send(f.Page(number, b"", "busy", "too much waits to be sent over the link"))
 
-    async def _page(self, question: _Question) -> BrowsedPage | DestinationsPage:
+    async def _page(self, question: _Question) -> _Answer:
         if isinstance(question, DestinationsQuestion):
             if self.list_destinations is None:
                 raise Refused("unavailable", "it does not show its destinations to other brokers")
             return await self.list_destinations(question)
-        destination = parse(question.address)
-        if destination.kind != QUEUE or is_reserved(destination.name):
-            raise Refused("not-found", f"{question.address} is no queue that other brokers can browse")
+        if isinstance(question, ReasonsQuestion):
+            if question.address:
+                _check_queue(question.address)
+            if self.explain is None:
+                raise Refused("unavailable", "it does not explain its messages to other brokers")
+            return await self.explain(question)
+        _check_queue(question.address)
         if self.browse is None:
             raise Refused("unavailable", "it does not show its messages to other brokers")
         return await self.browse(question)
@@ -219,6 +233,21 @@ class RemotePages:
     async def stop(self) -> None:
         """Answer no broker any more."""
         await self._tasks.stop()
+
+
+def _check_queue(address: str) -> None:
+    """Raise Refused for what is no queue that others may see."""
+    destination = parse(address)
+    if destination.kind != QUEUE or is_reserved(destination.name):
+        raise Refused("not-found", f"{address} is no queue that other brokers can browse")
+
+
+def _read_reasons(body: bytes) -> MessageReasons:
+    """The reasons for a message of another broker. Raises Refused for some that no broker would send."""
+    reasons = _reasons.decode(body)
+    _check_queue(reasons.address)
+    check_block(reasons.block)
+    return reasons
 
 
 def _read_browsed(body: bytes) -> BrowsedPage:

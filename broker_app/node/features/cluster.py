@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.configuration import settings as cluster_settings
 from broker_app.features.cluster.configuration.central_reload import BrokerReload, CentralReload
+from broker_app.features.cluster.message_reasons import MessageReasons, ReasonsQuestion
 from broker_app.features.cluster.pages import RemotePages
 from broker_app.features.cluster.record.destination_applier import Configuration
 from broker_app.features.cluster.record.record_copy import RecordCopy
@@ -45,6 +46,8 @@ from broker_app.node.features.feature import Feature, NodeParts
 from broker_app.telemetry.component_health import Component, link_components
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_cluster
+
+Explain = Callable[[ReasonsQuestion], Awaitable[MessageReasons]]
 
 
 class Membership(NamedTuple):
@@ -77,6 +80,8 @@ class ClusterFeature(Feature):
         self.destinations = ClusterDestinationEndpoints(
             parts.engine.broker, parts.statistics, lambda: self.pages(), parts.rest.limits
         )
+        #: answers other brokers why a message of this one waits
+        self.explain: Explain | None = None
         self._tasks = TaskSupervisor()
 
     # ------------------------------------------------------------------ what it is like
@@ -193,6 +198,7 @@ class ClusterFeature(Feature):
         browser.others = sessions.pages = cluster.pages
         cluster.pages.browse = browser.page
         cluster.pages.list_destinations = self.destinations.own
+        cluster.pages.explain = self.explain
         cluster.calls, sessions.channels.sites.others = sessions.channels, cluster
         state.other_addresses = partial(client_addresses, cluster)
         state.other_web = partial(client_web, cluster)

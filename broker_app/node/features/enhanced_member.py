@@ -29,6 +29,8 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.messages.browse import Browser
 from broker_app.net.rest.messages.message_json import Blocks
+from broker_app.net.rest.messages.single.explanations import Explainer
+from broker_app.net.rest.messages.single.message_finder import MessageFinder
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.storage.factory import store_at
 from broker_app.telemetry.event_log import EventLog
@@ -129,7 +131,10 @@ class EnhancedMember:
         adopted = AdoptedBroker(taken, self._settings, self._config.inbox_bytes, self._lost)
         self._adopted[taken.note.journal] = adopted
         client, limits = EngineClient(adopted.engine, "pages"), RestLimits.of(self._config)
-        adopted.cluster.pages.browse = Browser(client, adopted.engine.records, Blocks(), limits).page
+        pages, read = adopted.cluster.pages, adopted.engine.records
+        pages.browse = Browser(client, read, Blocks(), limits).page
+        finder = MessageFinder(client, read)
+        pages.explain = Explainer(adopted.broker, finder, adopted.cluster.report).explain
         note = taken.note
         takeover = taken.takeover
         self._events.report(

@@ -17,7 +17,9 @@ from broker_app.net.rest.messages.histories import Histories
 from broker_app.net.rest.messages.message_stream import MessageStream
 from broker_app.net.rest.messages.receive import Receiver
 from broker_app.net.rest.messages.settle import Settler
-from broker_app.net.rest.messages.single_message import MessageEndpoints
+from broker_app.net.rest.messages.single.explanations import Explainer, ExplanationEndpoints
+from broker_app.net.rest.messages.single.message_finder import MessageFinder
+from broker_app.net.rest.messages.single.single_message import MessageEndpoints
 from broker_app.net.rest.messages.tail import TailEndpoints
 from broker_app.node.features.bridges import BridgeFeature
 from broker_app.node.features.cluster import ClusterFeature
@@ -72,19 +74,20 @@ class MessageFeature(Feature):
         rest, read = self._parts.rest, self._parts.engine.records
         browser = rest.browser
         histories = Histories(rest.engine_client, read, rest.blocks, rest.limits)
-        message = MessageEndpoints(
-            *(rest.engine_client, read, rest.blocks, rest.limits),
-            *(self._bridges.supervisor, self._cluster.report),
-        )
+        cluster, finder = self._cluster, MessageFinder(rest.engine_client, read)
+        message = MessageEndpoints(rest.engine_client, read, rest.blocks, rest.limits, finder)
+        explainer = Explainer(self._parts.engine.broker, finder, cluster.report, self._bridges.supervisor)
+        cluster.explain = explainer.explain
+        explanations = ExplanationEndpoints(explainer, finder, cluster.pages, cluster.report)
         return {
             "browse_queue": browser.messages,
             "purge_queue": browser.purge,
             "digest_queue": DigestEndpoint(browser).digest,
             "browse_history": histories.messages,
             "get_message": message.one,
-            "find_message": message.queue,
+            "find_message": explanations.queue,
             "delete_message": message.delete,
-            "explain_message": message.why,
+            "explain_message": explanations.why,
             "get_message_body": message.body,
         }
 

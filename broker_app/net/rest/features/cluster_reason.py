@@ -28,11 +28,10 @@ def _of_others(address: str, report: ClusterReport, *, is_local: bool) -> Reason
             by_broker[one.broker] = by_broker.get(one.broker, 0) + one.consumers
     if by_broker:
         where = ", ".join(f"{count} at broker {broker}" for broker, count in sorted(by_broker.items()))
-        return Reason(
-            "consumers-elsewhere", f"{address} has no consumers here, but {where}", {"brokers": by_broker}
-        )
+        sentence = f"{address} has no consumers at {report.broker}, but {where}"
+        return Reason("consumers-elsewhere", sentence, {"brokers": by_broker})
     reached = [link.broker for link in report.links if link.state == "up"]
-    sentence = f"{address} has no consumers at {', '.join(('this broker', *reached))}"
+    sentence = f"{address} has no consumers at {', '.join((report.broker, *reached))}"
     for link in report.expected_links():
         if link.state != "up":
             why = f" ({link.reason})" if link.reason else ""

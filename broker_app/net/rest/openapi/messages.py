@@ -54,7 +54,6 @@ _MESSAGE_FIELDS: Json = {
     "body": {"description": "JSON for a JSON content type, text for a text one"},
     "body_base64": {"type": "string", "contentEncoding": "base64", "description": "any other body"},
 }
-#: members that not every message has: those of the body need the right to read it
 _NOT_SHOWN: Json = {
     **array_of(TEXT),
     "description": "the other brokers of the cluster whose messages are missing: they could not be asked, or "
@@ -64,6 +63,8 @@ _HISTORY_NOT_SHOWN: Json = {
     **array_of(TEXT),
     "description": "the other brokers of the cluster: what was published at them is shown by them alone",
 }
+_OWNER: Json = {**TEXT, "description": "of a queue in a cluster: the broker that owns the message"}
+#: members that not every message has: those of the body need the right to read it
 _OPTIONAL = ("trace", "body", "body_base64", "truncated", "due", "broker")
 
 
@@ -79,7 +80,7 @@ BROWSED = message(
         "size": COUNT,
         "state": {"enum": ["ready", "unsettled", "delayed"]},
         "due": {**TIME, "description": "of a delayed message: when it is due"},
-        "broker": {**TEXT, "description": "of a queue in a cluster: the broker that owns the message"},
+        "broker": _OWNER,
         "truncated": BOOLEAN,
     }
 )
@@ -212,7 +213,9 @@ SCHEMAS: Json = {
             "id": TEXT,
             "state": BROWSED["properties"]["state"],
             "reasons": array_of(object_of({"code": TEXT, "sentence": TEXT, "facts": {"type": "object"}})),
-        }
+            "broker": _OWNER,
+        },
+        required=("id", "state", "reasons"),
     ),
 }
 
@@ -310,13 +313,18 @@ PATHS: Json = {
     },
     "/messages/{id}/queue": {
         "get": operation(
-            "find_message", "The queue of a message, of those that you may browse",
-            {"200": json_reply("where it is", object_of({"queue": NAME}))}, 404, 503, parameters=[ID],
+            "find_message", "The queue of a message, of those that you may browse; in a cluster everywhere",
+            {
+                "200": json_reply(
+                    "where it is", object_of({"queue": NAME, "broker": _OWNER}, required=("queue",))
+                )
+            },
+            404, 503, parameters=[ID],
         ),
     },
     "/messages/{id}/why": {
         "get": operation(
-            "explain_message", "Why a message is where it is",
+            "explain_message", "Why a message is where it is; in a cluster of the broker that owns it",
             {"200": json_reply("reasons, the weightiest first", ref("Explanation"))}, 404, 503,
             parameters=[ID, parameter("queue", NAME, "where it is", required=True)],
         ),

@@ -1,0 +1,1 @@
+"""One message, by its id."""
