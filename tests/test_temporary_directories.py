@@ -15,8 +15,9 @@ from tests.support import temporary
 from tests.support.broker_process import ROOT
 
 MAKES = """
+import sys
 from tests.support.temporary import temporary_directory
-made = temporary_directory("redis")
+made = temporary_directory("redis", in_memory=sys.argv[1] == "memory")
 with open(f"{made.name}/file", "w") as file:
     file.write("x")
 print(made.name, flush=True)
@@ -33,13 +34,20 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.process
-def test_what_a_killed_process_left_is_removed_by_the_next_run_and_not_before(folder: Path) -> None:
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_what_a_killed_process_left_is_removed_by_the_next_run_and_not_before(
+    folder: Path, kind: str
+) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", MAKES], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", MAKES, kind],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as owner:
         assert owner.stdout is not None
         made = Path(owner.stdout.readline().strip())
-        assert made.parent == folder
+        assert made.parent == folder or kind == "memory"
         temporary.sweep()
         assert (made / "file").exists(), "its process runs"
         owner.send_signal(signal.SIGKILL)

@@ -44,13 +44,13 @@ def _is_for_soak(item: pytest.Item, chosen: Mapping[str, object]) -> bool:
 
 @pytest.fixture(scope="session")
 def postgres(processes: None) -> Iterator[Postgres]:
-    with postgres_server() as server:
+    with postgres_server(in_memory=True) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def redis(processes: None) -> Iterator[Redis]:
-    with redis_server() as server:
+    with redis_server(in_memory=True) as server:
         yield server
 
 

@@ -9,10 +9,9 @@ has to find what was confirmed, and to read what waits, while the threads of the
 from __future__ import annotations
 
 import shutil
-import tempfile
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -27,21 +26,21 @@ from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Fenced, Holder, Store
 from broker_app.journal.stores.directory.store import FileStore
 from tests.support.chance import FIRST_SEED, rounds
+from tests.support.temporary import temporary_directory
 
 from .killed import encode_state
 from .stage import SERVERS, SETTLED, Answer, Life, batch_of, published
-from .steps import Flaky, Loop, SteppedPostgres, SteppedRedis, Steps, Stopped
+from .steps import Flaky, Loop, PostgresJournals, RedisJournals, Steps, Stopped
 
-#: of each journal and store; connections of servers cost more than orders do
+#: of each journal and store
 ORDERS = {
     "own files": rounds(50, 4_250),
     "files": rounds(150, 20_000),
-    "redis": rounds(8, 550),
-    "postgres": rounds(3, 200),
+    "redis": rounds(10, 2_000),
+    "postgres": rounds(5, 2_000),
 }
 #: one position in so many is not settled: mostly dead segments are what is copied
 _KEPT = 9
-_MEMORY = Path("/dev/shm")
 Records = dict[int, bytes]
 
 
@@ -284,29 +283,36 @@ def _go_on(steps: Steps, former: Broker, taker: Broker) -> None:
 
 @pytest.fixture
 def memory() -> Iterator[Path]:
-    """A directory in memory, where that is there: a file system of a disk takes several times as long."""
-    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as directory:
+    """A directory in memory: a file system of a disk takes several times as long."""
+    with temporary_directory("orders", in_memory=True) as directory:
         yield Path(directory)
 
 
 @pytest.fixture
+def stores(request: pytest.FixtureRequest, memory: Path, kind: str) -> Iterator[Callable[[str], Store]]:
+    """Makes a store of the journal of a name."""
+    if kind == "postgres":
+        with closing(PostgresJournals(request.getfixturevalue(kind).url, memory.name)) as journals:
+            yield journals.store
+    elif kind == "redis":
+        with closing(RedisJournals(request.getfixturevalue(kind).url)) as journals:
+            yield journals.store
+    else:
+        yield lambda name: FileStore(memory / name, "j")
+
+
+@pytest.fixture
 def journals(
-    request: pytest.FixtureRequest, memory: Path, kind: str
+    memory: Path, kind: str, stores: Callable[[str], Store]
 ) -> Callable[[Steps, str, Loop, str], Journal]:
-    """Makes the journal of a name, in a store with connections of its own."""
+    """Makes the journal of a name, as a broker has it."""
 
     def make(steps: Steps, name: str, loop: Loop, broker: str) -> Journal:
         options: dict[str, Any] = {"cache_bytes": 1, "call_soon_threadsafe": loop.call_soon_threadsafe}
         if kind == "own files":
             directory = memory / name / broker
             return SegmentJournal(directory, segment_bytes=1024, inline_sync_bytes=0, **options)
-        store: Store
-        if kind == "files":
-            store = FileStore(memory / name, "j")
-        else:
-            server = request.getfixturevalue(kind)
-            store = (SteppedPostgres if kind == "postgres" else SteppedRedis)(server.url, name)
-        flaky = cast(Store, Flaky(store, steps.chance))
+        flaky = cast(Store, Flaky(stores(name), steps.chance))
         return SharedJournal(flaky, Holder(broker), lease_s=3_600, segment_bytes=512, **options)
 
     return make

@@ -158,9 +158,12 @@ def postgres_pair(**options: str) -> Iterator[tuple[Postgres, Postgres]]:
 
 
 @contextmanager
-def postgres_server(programs: Path | None = None, **options: str) -> Iterator[Postgres]:
-    """A new server, which runs; with other `programs` than those of the Python package."""
-    with temporary_directory("postgres") as place:
+def postgres_server(
+    programs: Path | None = None, *, in_memory: bool = False, **options: str
+) -> Iterator[Postgres]:
+    """A new server, which runs; with other `programs` than those of the Python package. `in_memory`: its
+    files are there."""
+    with temporary_directory("postgres", in_memory=in_memory) as place:
         Path(place).chmod(0o755)
         server = Postgres(Path(place) / "data", programs, **options)
         server.create()

@@ -81,9 +81,10 @@ def redis_pair() -> Iterator[tuple[Redis, Redis]]:
 
 
 @contextmanager
-def redis_server(program: str = "", **options: str) -> Iterator[Redis]:
-    """A new server, which runs; of another `program` than that of the Python package."""
-    with temporary_directory("redis") as place:
+def redis_server(program: str = "", *, in_memory: bool = False, **options: str) -> Iterator[Redis]:
+    """A new server, which runs; of another `program` than that of the Python package. `in_memory`: its files
+    are there."""
+    with temporary_directory("redis", in_memory=in_memory) as place:
         server = Redis(Path(place), program, **options)
         server.start()
         try:

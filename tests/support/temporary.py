@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 import tempfile
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 _NAME = re.compile(r"mom-[a-z]+-([1-9]\d{0,9})-\w+")
@@ -19,14 +19,21 @@ _NAME = re.compile(r"mom-[a-z]+-([1-9]\d{0,9})-\w+")
 _MOST = 200
 
 
-def temporary_directory(kind: str) -> tempfile.TemporaryDirectory[str]:
-    """A new directory of this process; `kind` is a word of small letters."""
-    return tempfile.TemporaryDirectory(prefix=f"mom-{kind}-{os.getpid()}-")
+#: a file system in memory, which nothing waits for as for a disk, and the bytes that must be free there
+_MEMORY, _ROOM = Path("/dev/shm"), 4 * 1024**3
+
+
+def temporary_directory(kind: str, *, in_memory: bool = False) -> tempfile.TemporaryDirectory[str]:
+    """A new directory of this process; `kind` is a word of small letters. It is in memory if that is asked
+    for and there is room."""
+    has_room = in_memory and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
+    return tempfile.TemporaryDirectory(prefix=f"mom-{kind}-{os.getpid()}-", dir=_MEMORY if has_room else None)
 
 
 def sweep() -> None:
     """Remove directories of this user whose process has ended, and nothing else."""
-    places = Path(tempfile.gettempdir()).iterdir()
+    folders = [Path(tempfile.gettempdir()), *([_MEMORY] if _MEMORY.is_dir() else [])]
+    places = chain.from_iterable(folder.iterdir() for folder in folders)
     for place in islice(filter(_is_left, places), _MOST):
         shutil.rmtree(place, ignore_errors=True)
 

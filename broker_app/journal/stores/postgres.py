@@ -188,9 +188,8 @@ class PostgresStore:
             with contextlib.suppress(Unreachable), self._connected("lease") as connection:
                 connection.execute(_sql("release"), self._grant)
         self._epoch = 0
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        for work in list(self._connections):
+            self._drop(work)
 
     def erase(self) -> None:
         """See `store.ErasableStore.erase`."""
@@ -496,7 +495,7 @@ class PostgresStore:
         return connection
 
     def _drop(self, work: str) -> None:
-        """Close a connection after an error: the next use makes another."""
+        """Close a connection: the next use makes another."""
         connection = self._connections.pop(work, None)
         if connection is not None:
             with contextlib.suppress(Exception):
