@@ -486,18 +486,22 @@ class LimitUsage:
     def admits(self, peer: Peer, now_ms: int, elsewhere: int = 0) -> bool:
         """Return whether the number of producers, with those `elsewhere`, allows `peer` to send; it is then
         counted as one."""
-        most, producers = self.policy.max_producers, self.producers
-        if most and peer not in producers and len(producers) + elsewhere >= most:
-            self.producers = producers = {
-                producer: sent_ms
-                for producer, sent_ms in producers.items()
-                if not (producer.disconnected or producer.stopped) and now_ms - sent_ms < PRODUCER_MS
-            }
-            if len(producers) + elsewhere >= most:
+        most = self.policy.max_producers
+        if most and peer not in self.producers and len(self.producers) + elsewhere >= most:
+            self.forget_producers(now_ms)
+            if len(self.producers) + elsewhere >= most:
                 return False
         if most:
-            producers[peer] = now_ms
+            self.producers[peer] = now_ms
         return True
+
+    def forget_producers(self, now_ms: int) -> None:
+        """Forget the producers that are gone, or have sent nothing for a minute."""
+        self.producers = {
+            producer: sent_ms
+            for producer, sent_ms in self.producers.items()
+            if not (producer.disconnected or producer.stopped) and now_ms - sent_ms < PRODUCER_MS
+        }
 
 
 class QueueCounters:

@@ -8,6 +8,7 @@ import pytest
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core.model import PRODUCER_MS
 from broker_app.core.policy import (
     BROKER,
     CLUSTER,
@@ -110,3 +111,23 @@ def test_a_broker_reports_its_use_of_shared_limits() -> None:
     client.publish("/queue/other", b"1")
     assert stage.broker.destination_limits.shared() == {Q: Usage(messages=1, bytes=3, producers=1)}
     assert stage_with(max_messages=5).broker.destination_limits.shared() == {}
+
+
+@pytest.mark.parametrize("address", [Q, T])
+def test_a_producer_that_has_gone_or_sends_no_more_is_reported_no_longer(address: str) -> None:
+    """It is at another broker now, which would refuse it."""
+    stage = stage_with(address, scope=CLUSTER, max_producers=3)
+
+    def reported() -> int:
+        return stage.broker.destination_limits.shared()[address].producers
+
+    gone, idle, busy = stage.client(), stage.client(), stage.client()
+    for client in (gone, idle, busy):
+        client.publish(address)
+    assert reported() == 3
+    gone.disconnect()
+    assert reported() == 2
+    stage.pass_time(PRODUCER_MS - 1)
+    busy.publish(address)
+    stage.pass_time(1)
+    assert reported() == 1

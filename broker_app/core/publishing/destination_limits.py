@@ -124,15 +124,20 @@ class DestinationLimits:
         if not self._turn.policies.shares_limits:
             return {}
         found = {
-            address: Usage(producers=len(usage.producers))
+            address: Usage(producers=self._producers(usage))
             for address, usage in self._of_topics.items()
             if usage.policy.scope == CLUSTER
         }
         for queue in self._destinations.queues.values():
             usage = queue.limit_usage
             if usage is not None and usage.policy.scope == CLUSTER:
-                found[queue.address] = Usage(*self._held(queue, usage), len(usage.producers))
+                found[queue.address] = Usage(*self._held(queue, usage), self._producers(usage))
         return found
+
+    def _producers(self, usage: LimitUsage) -> int:
+        """The producers here: one that has gone to another broker must not be counted at both."""
+        usage.forget_producers(self._turn.now_ms)
+        return len(usage.producers)
 
     def check_shared(self) -> None:
         """Have queues trimmed whose limits other brokers use more than before."""
