@@ -84,12 +84,24 @@ async def test_it_takes_its_place_among_the_consumers_of_a_topic_over(broker: Sm
     assert (await other.ask(SEND)).startswith(b"RECEIPT")
 
 
-async def test_it_takes_its_place_among_the_producers_over(broker: SmallBroker) -> None:
-    await limit(broker, DestinationPolicy(max_producers=1))
+@pytest.mark.parametrize("kind", [b"queue", b"topic"])
+@pytest.mark.parametrize("in_transaction", [False, True])
+async def test_it_takes_its_place_among_the_producers_over(
+    broker: SmallBroker, kind: bytes, in_transaction: bool
+) -> None:
+    one = DestinationPolicy(max_producers=1)
+    broker.engine.submit(c.Reconfigure(Policies(exact={f"/{kind.decode()}/one": one})))
+    await broker.engine.wait_idle()
+    send = SEND.replace(b"/queue/", b"/%b/" % kind)
     former = await broker.client(**{"client-id": "app-7"})
-    await former.ask(SEND)
+    await former.ask(send)
+    stranger = await broker.client(**{"client-id": "app-8"})
+    assert b"too-many" in await stranger.ask(send)
     again = await broker.client(**{"client-id": "app-7"})
-    assert (await again.ask(SEND)).startswith(b"RECEIPT")
+    if in_transaction:
+        again.send(b"BEGIN\ntransaction:t\n\n\0" + send.replace(b"receipt:s", b"transaction:t"))
+        send = b"COMMIT\ntransaction:t\nreceipt:c\n\n\0"
+    assert (await again.ask(send)).startswith(b"RECEIPT")
     assert await is_taken_over(former)
 
 
