@@ -1,5 +1,6 @@
 """Messages in the browser: publish, tail, search, explain, view bodies, bulk actions."""
 
+import base64
 import gzip
 import re
 
@@ -321,6 +322,43 @@ def test_retained_messages_of_a_topic_are_shown(page: Page, broker: BrokerProces
     rows(page).first.get_by_role("button").click()
     expect(page.locator("mom-body-view")).to_contain_text("news 0")
     expect(page.get_by_role("button", name="Replay into a queue…")).to_be_visible()
+
+
+def test_an_address_with_a_place_in_another_journal_shows_the_first_page_and_says_so(
+    page: Page, broker: BrokerProcess, complaints: list[str]
+) -> None:
+    broker.request("PUT", "/api/v1/topics/kept", json_body={"retention_s": 600})
+    for number in range(3):
+        broker.request("POST", "/api/v1/topics/kept/messages", b"kept %d" % number)
+    send(broker, "replaced", *(b"number %d" % number for number in range(51)))
+    notice = page.locator(".notice").filter(has_text="a place that is not in this journal")
+
+    def following(address: str) -> str:
+        return str(broker.request("GET", f"/api/v1/{address}/messages?limit=1").json()["next"])
+
+    own = following("topics/kept")
+    for start, shown, is_foreign in ((own, 2, False), (own.replace("-", "0-"), 3, True)):
+        page.goto(f"/console/topics/one?name=kept&tab=messages&from={start}")
+        expect(rows(page)).to_have_count(shown)
+        expect(notice).to_have_count(int(is_foreign))
+    page.get_by_role("button", name="Last hour").click()
+    expect(notice).to_have_count(0)
+    expect(rows(page)).to_have_count(3)
+
+    own = following("queues/replaced")
+    tag, place = base64.urlsafe_b64decode(own + "==").decode().split(".", 1)
+    foreign = base64.urlsafe_b64encode(f"{tag}0.{place}".encode()).decode().rstrip("=")
+    for after, first, is_foreign in ((own, "number 1", False), (foreign, "number 0", True)):
+        show(page, "replaced", more=f"&after={after}")
+        expect(rows(page)).to_have_count(50)
+        expect(rows(page).first).to_contain_text(first)
+        expect(notice).to_have_count(int(is_foreign))
+    page.get_by_role("link", name="Newer").click()
+    expect(rows(page)).to_have_count(1)
+    expect(notice).to_have_count(0)
+    # The browser itself reports the reply that refuses the place.
+    assert all("400" in complaint for complaint in complaints)
+    complaints.clear()
 
 
 def test_numbers_in_bodies_are_shown_unchanged(page: Page, broker: BrokerProcess) -> None:

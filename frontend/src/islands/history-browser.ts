@@ -6,6 +6,7 @@ import { errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { openBulkDialog } from "../messages/actions.ts";
 import { history, type Message } from "../messages/requests.ts";
+import { ofAnotherJournal } from "../messages/unknown-position.ts";
 import { loadModule } from "../load-module.ts";
 import { pageOf } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
@@ -32,6 +33,7 @@ export class HistoryBrowser extends Island {
   #items: Message[] = [];
   #next: string | null = null;
   #total = 0;
+  #unknownPosition = false;
   #state: "loading" | "shown" | "gone" | "failed" = "loading";
   #first = true;
   #fault = "";
@@ -61,6 +63,7 @@ export class HistoryBrowser extends Island {
       const page = await history(this.topic, fromOf(pageAddress.get("from")), PAGE);
       if (asked !== this.#asked) return;
       [this.#items, this.#next, this.#total] = [page.items, page.next, page.approx_total];
+      this.#unknownPosition = page.unknown_position === true;
       this.#state = "shown";
       this.#first = false;
       this.#retry.after();
@@ -126,7 +129,8 @@ export class HistoryBrowser extends Island {
     if (this.#first)
       return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading messages")}</span>${[1, 2, 3, 4, 5].map(() => html`<div></div>`)}</div>`;
     if (this.#items.length === 0) return this.#empty();
-    return html`<table class="messages">
+    return html`${this.#unknownPosition ? ofAnotherJournal() : nothing}
+      <table class="messages">
         <caption class="visually-hidden">${gettext("Retained messages of {topic}", { topic: this.topic })}</caption>
         <thead><tr>
           <th scope="col" class="num">#</th><th scope="col">${gettext("time")}</th><th scope="col" class="col-type">${gettext("type")}</th>

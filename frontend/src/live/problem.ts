@@ -4,6 +4,7 @@ export interface Problem {
   detail: string;
   status?: number;
   trace_id?: string;
+  errors?: { pointer: string; detail: string }[];
 }
 
 /** The problem in a body, or one made of `fallback` when the body is no problem document. */

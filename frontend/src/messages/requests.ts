@@ -25,6 +25,8 @@ export interface MessagePage {
   broker?: string;
   /** The brokers of the cluster that do not answer. */
   not_shown: string[];
+  /** The journal never gave the position that was asked for: this is the first page. */
+  unknown_position?: boolean;
 }
 
 export interface Digest {
@@ -105,12 +107,24 @@ export interface BrowseOptions {
   limit: number;
 }
 
-export function browse(queue: string, { condition, order, after, limit }: BrowseOptions): Promise<MessagePage> {
+/** A page of a queue; the first one where `after` is of another journal, or of other brokers. */
+export async function browse(queue: string, { condition, order, after, limit }: BrowseOptions): Promise<MessagePage> {
   const query = queryOf(condition);
   query.set("limit", String(limit));
   if (order === "newest") query.set("order", order);
   if (after) query.set("after", after);
-  return read(inQueue(queue, "messages", query));
+  try {
+    return await read(inQueue(queue, "messages", query));
+  } catch (fault) {
+    if (!after || !isOf(fault, "query/after")) throw fault;
+    query.delete("after");
+    return { ...(await read<MessagePage>(inQueue(queue, "messages", query))), unknown_position: true };
+  }
+}
+
+/** Whether a request was refused because of this parameter. */
+function isOf(fault: unknown, pointer: string): boolean {
+  return fault instanceof RequestRefused && (fault.problem.errors ?? []).some((error) => error.pointer === pointer);
 }
 
 export function digest(queue: string, { state: _, ...condition }: Condition): Promise<Digest> {

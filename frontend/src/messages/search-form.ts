@@ -6,6 +6,7 @@ import { pageAddress } from "../services.ts";
 import { count } from "../view/format.ts";
 import { toggled } from "./search.ts";
 import type { SearchResults } from "./search-results.ts";
+import { ofAnotherJournal } from "./unknown-position.ts";
 import { iconView } from "../view/icon.ts";
 
 /** Origins and reasons of dead letters that are named at most. */
@@ -63,6 +64,7 @@ export function searchCounts(results: SearchResults, reload: () => void): Templa
             ${results.since === "emptied" ? gettext("the queue is empty now") : gettext("the queue has changed since then")}`
       }
     </p>
+    ${results.unknownPosition ? ofAnotherJournal() : nothing}
     ${
       results.notShown.length > 0
         ? html`<p class="notice" data-tone="warn" role="status">${gettext("Messages of {brokers} are not shown: they cannot be asked now.", { brokers: results.notShown.join(", ") })}</p>`

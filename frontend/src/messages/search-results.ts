@@ -18,6 +18,8 @@ export class SearchResults {
   scanned = 0;
   /** Whether the search reached its limit, and can be continued. */
   stopped = false;
+  /** Whether the page in the address is of another journal, and the first one is shown. */
+  unknownPosition = false;
   /** In a cluster the broker that was asked; and those whose messages are missing. */
   broker = "";
   notShown: string[] = [];
@@ -35,13 +37,15 @@ export class SearchResults {
     this.since = "";
   }
 
-  /** Take a page; with `on`, it continues the one before. */
+  /** Take a page; with `on`, it continues the one before, unless that was of another journal. */
   take(page: MessagePage, on: boolean): void {
-    this.items = on ? [...this.items, ...page.items] : page.items;
-    this.scanned = (on ? this.scanned : 0) + page.scanned;
+    const isFirst = !on || page.unknown_position === true;
+    this.items = isFirst ? page.items : [...this.items, ...page.items];
+    this.scanned = (isFirst ? 0 : this.scanned) + page.scanned;
     this.next = page.next;
     this.total = page.approx_total;
     this.stopped = page.stopped;
+    this.unknownPosition = page.unknown_position === true || (on && this.unknownPosition);
     this.broker = page.broker ?? "";
     this.notShown = page.not_shown;
     this.state = "shown";

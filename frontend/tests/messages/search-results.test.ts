@@ -23,6 +23,15 @@ test("a page that continues another one is added to it, and replaces it otherwis
   expect([results.items.map(({ id }) => id), results.scanned]).toEqual([["c"], 100]);
 });
 
+test("a page is not added to one of another journal", () => {
+  const results = searched({ q: "x" }, page(["a"], { stopped: true, next: "1" }), page(["b"], { unknown_position: true, stopped: true, next: "2" }));
+  expect([results.items.map(({ id }) => id), results.scanned, results.unknownPosition]).toEqual([["b"], 100, true]);
+  results.take(page(["c"]), true);
+  expect([results.items.map(({ id }) => id), results.unknownPosition]).toEqual([["b", "c"], true]);
+  results.take(page(["d"]), false);
+  expect(results.unknownPosition).toBe(false);
+});
+
 test("the summary says how many match as exactly as it is known", () => {
   expect(searched({}, page(["a", "b"])).summary).toBe("2 shown of 1,000 messages in the queue");
   expect(searched({ q: "x" }, page(["a"], { next: "1" })).summary).toBe("at least 1 of 1,000 messages in the queue match");
