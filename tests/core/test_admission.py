@@ -554,6 +554,19 @@ def test_with_space_again_what_waited_is_stored_in_order() -> None:
     assert accepted(client) == tokens
 
 
+def test_what_has_waited_as_long_as_it_may_is_stored_where_there_is_space_by_then() -> None:
+    """Looking for space and refusing what is overdue are due in the same turn, that of the clock."""
+    stage = Stage(blocked_timeout_ms=2_000)
+    client = stage.client()
+    stage.decide(c.StoreSpace(0))
+    tokens = send(client, b"1", b"2")
+    stage.now_us += 2_000_000
+    stage.decide(c.StoreSpace(OVERHEAD_BYTES + 1))
+    assert (codes(client), accepted(client)) == ([], tokens[:1])
+    stage.pass_time(1_000)
+    assert codes(client) == ["store-full"]
+
+
 def test_no_more_is_stored_than_there_is_space_for() -> None:
     stage = Stage()
     client = stage.client()

@@ -315,11 +315,9 @@ class Admission:
         for queue in list(self.blocked_queues):
             if queue.limit_usage is not None:
                 self._refuse_overdue(queue.limit_usage.blocked, queue_full(queue))
-        if self.blocked_by_alarm:
-            self._refuse_overdue(
-                self.blocked_by_alarm,
-                self._resource_alarms.alarm.refusal if self._resource_alarms.alarm else _late(),
-            )
+        alarm = self._resource_alarms.alarm
+        if alarm is not None:  # without one, they are admitted in this turn
+            self._refuse_overdue(self.blocked_by_alarm, alarm.refusal)
 
     def _refuse_overdue(self, waiting: deque[BlockedPublish], refusal: Refused) -> None:
         overdue = [entry for entry in waiting if entry.until_ms <= self._turn.now_ms]
