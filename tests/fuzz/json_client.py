@@ -81,23 +81,28 @@ class JsonFuzz:
             await asyncio.sleep(0.02)
 
     async def _connection(self) -> None:
-        random = self._random
         protocols: Any = ["mom.v1.json"]
-        async with websockets.connect(
-            self._url, subprotocols=protocols, max_size=None, close_timeout=1
-        ) as link:
-            self._receipts.clear()
-            reading = asyncio.create_task(self._read(link))
-            try:
-                await link.send(self._login if random.random() < 0.97 else self._operations())
-                for _ in range(random.randrange(1, 60)):
-                    await link.send(self._operations())
-                    await asyncio.sleep(random.choice([0, 0.005, 0.02, 0.05]))  # others have a turn, too
-                    if reading.done():
-                        break
-            finally:
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+        link = await websockets.connect(self._url, subprotocols=protocols, max_size=None, close_timeout=1)
+        try:
+            async with link:
+                await self._talk(link)
+        finally:
+            link.transport.abort()  # a close that is cancelled leaves it open
+
+    async def _talk(self, link: ClientConnection) -> None:
+        random = self._random
+        self._receipts.clear()
+        reading = asyncio.create_task(self._read(link))
+        try:
+            await link.send(self._login if random.random() < 0.97 else self._operations())
+            for _ in range(random.randrange(1, 60)):
+                await link.send(self._operations())
+                await asyncio.sleep(random.choice([0, 0.005, 0.02, 0.05]))  # others have a turn, too
+                if reading.done():
+                    break
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
 
     async def _read(self, link: ClientConnection) -> None:
         async for text in link:
