@@ -82,7 +82,7 @@ class Transport(Protocol):
         """The next bytes, empty at the end."""
 
     async def close(self) -> None:
-        """Send what was written, and end. Twice is harmless."""
+        """Send what was written, and end, also when it is cancelled. Twice is harmless."""
 
 
 def check_address(address: str) -> str:
@@ -222,8 +222,11 @@ class StreamTransport:
             async with asyncio.timeout(CLOSE_S):
                 # Shielded: it waits for one future, which another task that closes too must find whole.
                 await asyncio.shield(self._writer.wait_closed())
-        except OSError:  # broken already, or the broker takes no more (TimeoutError)
+        except (OSError, asyncio.CancelledError) as error:
+            # It is broken already, or the broker takes no more (TimeoutError), or nothing waits for that.
             self._writer.transport.abort()
+            if isinstance(error, asyncio.CancelledError):
+                raise
 
 
 class _SendingTransport:
@@ -271,10 +274,12 @@ class _SendingTransport:
             await asyncio.shield(self._sender)
 
     async def _flush(self) -> None:
-        if self._sender is not None:
-            await asyncio.wait([self._sender], timeout=CLOSE_S)
-        if self._sender is not None:
-            self._sender.cancel()
+        try:
+            if self._sender is not None:
+                await asyncio.wait([self._sender], timeout=CLOSE_S)
+        finally:
+            if self._sender is not None:
+                self._sender.cancel()
 
 
 class TlsTransport(_SendingTransport):
@@ -314,8 +319,10 @@ class TlsTransport(_SendingTransport):
         return await self._stream.receive()
 
     async def close(self) -> None:
-        await self._flush()
-        await self._stream.close()
+        try:
+            await self._flush()
+        finally:
+            await self._stream.close()
 
 
 class WebSocketTransport(_SendingTransport):
@@ -347,8 +354,12 @@ class WebSocketTransport(_SendingTransport):
         return message.encode() if isinstance(message, str) else message
 
     async def close(self) -> None:
-        await self._flush()
-        await self._websocket.close()
+        try:
+            await self._flush()
+            await self._websocket.close()
+        except asyncio.CancelledError:
+            self._websocket.transport.abort()  # it would stay open: the broker need not end it
+            raise
 
 
 class Pipe(Protocol):
@@ -376,5 +387,7 @@ class PipeTransport(_SendingTransport):
         return await self._pipe.receive()
 
     async def close(self) -> None:
-        await self._flush()
-        await self._pipe.close()
+        try:
+            await self._flush()
+        finally:
+            await self._pipe.close()

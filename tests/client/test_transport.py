@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.server import Server, ServerConnection
 from websockets.asyncio.server import serve as serve_websocket
+from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from mom_client.connection.transport import (
@@ -100,12 +101,17 @@ async def tcp_opener(tmp_path: Path) -> AsyncIterator[Opener]:
         yield lambda: open_transport(f"stomp://127.0.0.1:{port}")
 
 
-@contextlib.asynccontextmanager
-async def tls_opener(tmp_path: Path) -> AsyncIterator[Opener]:
-    file = certificate(tmp_path)
+def contexts(directory: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """TLS of a broker and of a client that trusts it."""
+    file = certificate(directory)
     ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ours.load_cert_chain(file)
-    theirs = ssl.create_default_context(cafile=file)
+    return ours, ssl.create_default_context(cafile=file)
+
+
+@contextlib.asynccontextmanager
+async def tls_opener(tmp_path: Path) -> AsyncIterator[Opener]:
+    ours, theirs = contexts(tmp_path)
     async with await asyncio.start_server(echo_stream, "127.0.0.1", 0, ssl=ours) as server:
         port = server.sockets[0].getsockname()[1]
         yield lambda: open_transport(f"stomp+tls://127.0.0.1:{port}", theirs)
@@ -212,7 +218,9 @@ async def test_an_unknown_certificate_is_refused(tmp_path: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def slow_server(kind: str, awake: asyncio.Event) -> AsyncIterator[str]:
+async def slow_server(
+    kind: str, awake: asyncio.Event, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
     """The address of a server that takes nothing until it is `awake`, and then all."""
 
     async def take_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -220,26 +228,33 @@ async def slow_server(kind: str, awake: asyncio.Event) -> AsyncIterator[str]:
             await awake.wait()
             while await reader.read(65536):
                 pass
+        except ConnectionError:
+            pass  # its client has ended it
         finally:
             writer.close()
             done.set()
 
     async def take_messages(websocket: ServerConnection) -> None:
         await awake.wait()
-        async for _ in websocket:
-            pass
+        with contextlib.suppress(ConnectionClosed):
+            async for _ in websocket:
+                pass
 
     done = asyncio.Event()
     server: asyncio.Server | Server
-    if kind == "stomp":
-        server = await asyncio.start_server(take_stream, "127.0.0.1", 0)
+    if kind != "ws":
+        server = await asyncio.start_server(take_stream, "127.0.0.1", 0, ssl=tls)
     else:
         subprotocols = [Subprotocol("v12.stomp")]
-        server = await serve_websocket(take_messages, "127.0.0.1", 0, subprotocols=subprotocols, max_queue=1)
+        options: Any = {"subprotocols": subprotocols, "max_queue": 1, "ping_interval": None}
+        server = await serve_websocket(take_messages, "127.0.0.1", 0, **options)
     async with server:
         port = next(iter(server.sockets)).getsockname()[1]
-        yield f"{kind}://127.0.0.1:{port}/ws"
-        if kind == "stomp":
+        try:
+            yield f"{kind}://127.0.0.1:{port}/ws"
+        finally:
+            awake.set()
+        if kind != "ws":
             async with asyncio.timeout(patient(10)):
                 await done.wait()
 
@@ -260,6 +275,24 @@ async def test_it_is_known_how_much_did_not_get_there_yet(kind: str) -> None:
                 await asyncio.sleep(0.01)
         await transport.close()
         assert transport.waiting_bytes == 0
+
+
+@pytest.mark.parametrize("kind", ["stomp", "stomp+tls", "ws"])
+async def test_a_close_that_is_cancelled_ends_the_connection_all_the_same(kind: str, tmp_path: Path) -> None:
+    """The broker takes nothing: what is written waits for it."""
+    awake = asyncio.Event()
+    ours, theirs = contexts(tmp_path)
+    async with slow_server(kind, awake, ours if kind == "stomp+tls" else None) as address:
+        transport = await open_transport(address, theirs)
+        transport.write(bytes(32 * 1024 * 1024))
+        closing = asyncio.create_task(transport.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(patient(10)):
+                assert await transport.receive() == b""
 
 
 class TurnsOfWrites:
