@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SOAK = "SOAK"
+#: all that `_counts` looks for has one of these
+_COUNTED = re.compile(r"\b(rounds|sample)\(|SOAK|os\.environ\.get|\.soak\b")
+_IMPORTED = re.compile(r"^\s*from (tests\.[\w.]+) import", re.MULTILINE)
 
 
 class Count(NamedTuple):
@@ -35,11 +38,31 @@ def variables() -> dict[str, str]:
 def table() -> str:
     """A line for each test that does more."""
     lines = ["| test | `make test` | `make soak` |", "|---|---|---|"]
-    for module in sorted((_ROOT / "tests").rglob("test_*.py")):
+    for module in sorted(filter(_may_count, (_ROOT / "tests").rglob("test_*.py"))):
         for test, counts in _Module(module).tests():
             few, many = _in_words(counts)
             lines.append(f"| `{module.relative_to(_ROOT / 'tests')}` `{test}` | {few} | {many} |")
     return "\n".join(lines)
+
+
+def _may_count(module: Path) -> bool:
+    """Whether a module, or one that it imports, has a count: to parse all tests takes seconds."""
+    return _has_count(module) or any(map(_has_count, map(_file, _IMPORTED.findall(_text(module)))))
+
+
+@cache
+def _has_count(path: Path) -> bool:
+    return _COUNTED.search(_text(path)) is not None
+
+
+def _file(module: str) -> Path:
+    return _ROOT.joinpath(*module.split(".")).with_suffix(".py")
+
+
+@cache
+def _text(path: Path) -> str:
+    """The text of a module; none of a package."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def _in_words(counts: list[Count]) -> tuple[str, str]:
@@ -88,7 +111,7 @@ def _names(statement: ast.stmt) -> list[str]:
 
 @cache
 def _statements(path: Path) -> list[ast.stmt]:
-    return ast.parse(path.read_text(encoding="utf-8")).body
+    return ast.parse(_text(path)).body
 
 
 @cache
@@ -109,7 +132,7 @@ def _used(statement: ast.stmt) -> frozenset[str]:
 def _counts(statement: ast.stmt) -> Iterator[Count]:
     """The counts of a statement; of an import from another module of tests, those of what is imported."""
     if isinstance(statement, ast.ImportFrom):
-        path = _ROOT.joinpath(*str(statement.module).split(".")).with_suffix(".py")
+        path = _file(str(statement.module))
         wanted = {alias.name for alias in statement.names}
         if path.exists():
             for one in _statements(path):
@@ -117,19 +140,25 @@ def _counts(statement: ast.stmt) -> Iterator[Count]:
                     yield from _counts(one)
         return
     for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "rounds":
-            yield Count(*map(ast.unparse, node.args))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "sample":
-            things, count = map(ast.unparse, node.args)
-            yield Count(f"{count} of {things}", things)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "os.environ.get":
-            yield from _of_variable(node)
+        if isinstance(node, ast.Call):
+            yield from _of_call(node)
         elif isinstance(node, ast.IfExp) and _asks_for_soak(node.test):
             yield Count(ast.unparse(node.orelse), ast.unparse(node.body))
         elif isinstance(node, ast.If) and _asks_for_soak(node.test):
             yield Count("less", "more")
         elif isinstance(node, ast.Attribute) and node.attr == _SOAK.lower():
             yield ONLY
+
+
+def _of_call(call: ast.Call) -> Iterator[Count]:
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    if name == "rounds":
+        yield Count(*map(ast.unparse, call.args))
+    elif name == "sample":
+        things, count = map(ast.unparse, call.args)
+        yield Count(f"{count} of {things}", things)
+    elif isinstance(call.func, ast.Attribute) and ast.unparse(call.func) == "os.environ.get":
+        yield from _of_variable(call)
 
 
 def _of_variable(call: ast.Call) -> Iterator[Count]:
