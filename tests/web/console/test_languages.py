@@ -5,6 +5,7 @@ import re
 import pytest
 from django.template import engines
 from django.test import Client
+from django.urls import get_resolver
 from django.utils import translation
 
 from broker_app.net.policy.destination_settings import SETTINGS
@@ -13,9 +14,15 @@ from broker_app.web.api.schemas import SECRETS, SPEC_FIELDS
 from broker_app.web.console.base.field_words import FieldWords
 from broker_app.web.console.base.labels import done
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forms")]
 
 GERMAN = {"Accept-Language": "de-AT,de;q=0.9,en;q=0.5"}
+
+
+@pytest.fixture(scope="session")
+def forms() -> None:
+    """All forms of the console, which have the labels of fields: its addresses import them."""
+    get_resolver().check()
 
 
 def test_a_page_is_in_the_language_of_the_browser(client: Client) -> None:
