@@ -13,6 +13,7 @@ import pytest
 from tests.docs.test_readme import run
 from tests.support.broker_process import ROOT
 from tests.support.forked import Forked
+from tests.support.mom_in_path import mom_in_path
 from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.ports import reserve_ports
@@ -21,7 +22,6 @@ pytestmark = pytest.mark.process
 
 TEXT = (ROOT / "docs" / "bridges.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```(sh|python)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-BIN = Path(sys.executable).parent
 #: the ports that the example names; here they are others, which are free
 PORTS = ("8001", "8002", "61623", "61624")
 _STARTED = re.compile(r"^MOM is (ready|on standby)", re.MULTILINE)
@@ -47,14 +47,15 @@ def running(command: str, environment: dict[str, str], folder: Path) -> Iterator
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # two brokers and a dozen commands, each a process
+@pytest.mark.timeout(400)  # two brokers and two dozen commands, each a process
 def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
-    environment |= {"HOME": str(tmp_path), "PATH": f"{BIN}:{environment['PATH']}", "PYTHONPATH": str(ROOT)}
+    environment |= {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     ports = dict(zip(PORTS, reserve_ports(len(PORTS)), strict=True))
     said = ""
     with contextlib.ExitStack() as brokers:
+        environment["PATH"] = f"{brokers.enter_context(mom_in_path())}:{environment['PATH']}"
         for language, snippet in SNIPPETS:
             text = re.sub("|".join(PORTS), lambda found: str(ports[found[0]]), snippet)
             if snippet.startswith("mom up"):

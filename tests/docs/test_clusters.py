@@ -17,10 +17,10 @@ import pytest
 
 from broker_app import config
 from broker_app.features.cluster.configuration import settings
-from tests.docs.test_bridges import BIN
 from tests.docs.test_readme import run
 from tests.support.broker_process import ROOT
 from tests.support.children import Child
+from tests.support.mom_in_path import mom_in_path
 from tests.support.patience import patient
 from tests.support.polling import poll
 
@@ -36,11 +36,13 @@ PORTS = {"8001": 0, "8003": 2}
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> Mapping[str, str]:
+def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     """Of a terminal that knows nothing of other brokers."""
     found = {name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))}
     found.pop("DJANGO_SETTINGS_MODULE", None)
-    return found | {"HOME": str(tmp_path), "PATH": f"{BIN}:{found['PATH']}", "PYTHONPATH": str(ROOT)}
+    with mom_in_path() as folder:
+        path = f"{folder}:{found['PATH']}"
+        yield found | {"HOME": str(tmp_path), "PATH": path, "PYTHONPATH": str(ROOT)}
 
 
 def test_each_broker_of_the_example_by_hand_has_the_secret_and_the_other_two_in_its_list(

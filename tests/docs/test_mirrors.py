@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_bridges import BIN, running
+from tests.docs.test_bridges import running
 from tests.docs.test_readme import run
 from tests.support.broker_process import ROOT
+from tests.support.mom_in_path import mom_in_path
 from tests.support.patience import patient
 from tests.support.ports import reserve_ports
 
@@ -28,12 +29,13 @@ PORTS = ("8001", "8002", "61623", "61624")
 def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
-    environment |= {"HOME": str(tmp_path), "PATH": f"{BIN}:{environment['PATH']}", "PYTHONPATH": str(ROOT)}
+    environment |= {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     environment["MOM_LEASE_S"] = f"{patient(3.0):.1f}"
     ports = dict(zip(PORTS, map(str, reserve_ports(len(PORTS))), strict=True))
     kept = tmp_path / "environment"
     output = ""
     with contextlib.ExitStack() as brokers:
+        environment["PATH"] = f"{brokers.enter_context(mom_in_path())}:{environment['PATH']}"
         for language, snippet in SNIPPETS:
             text = re.sub("|".join(PORTS), lambda found: ports[found[0]], snippet)
             text = text.replace("/tmp/B1.journal", str(tmp_path / "journal"))
