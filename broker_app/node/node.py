@@ -419,7 +419,7 @@ class Node:
         self.engine.adopt()
         config = overridden(self._started_with, self.logins.policy.broker)
         self.engine.submit(Reconfigure(policies_of(self.logins.policy), limits_of(config)))
-        mirror.serve(self._shared.taken, self._hand_over)
+        mirror.serve(self._shared.taken, self)
         started.push_async_callback(mirror.stop_serving)
         if self._shared.replicator is not None:
             self._shared.replicator.serve(journal)
@@ -445,7 +445,12 @@ class Node:
         # A standby has applied everything, and takes over sooner without a snapshot.
         await self.engine.stop(snapshot=self.mirror is None or not self.mirror.standbys)
 
-    def _hand_over(self, successor: Member) -> None:
+    def hold_input(self, on: bool) -> None:
+        """Read nothing more from clients over STOMP, or read again."""
+        self.registry.hold_input(on)
+
+    def hand_over(self, successor: Member) -> None:
+        """End, since an operator has ordered that another broker takes over."""
         if not self.handed_over.done():
             self.handed_over.set_result(successor)
             self.end_input()

@@ -8,14 +8,17 @@ import os
 import signal
 import time
 
+import psycopg
 import pytest
 
+import mom_client
 from tests.support.awaiting import until
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, Reply
 from tests.support.floods import Flood, login
 from tests.support.mirrors import Mirrors, accepts, is_followed
 from tests.support.patience import SLOWNESS, patient
 from tests.support.polling import poll
+from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.process
 
@@ -52,6 +55,38 @@ async def test_clients_that_go_on_sending_hold_up_neither_the_end_nor_the_taker(
     assert served_s < _AT_MOST_S
     depth = mirror.request("GET", "/api/v1/queues/a").json()["depth"]
     assert depth >= sum(flood.receipts for flood in floods) > 0
+
+
+async def test_nothing_is_read_while_the_order_to_hand_over_is_written_unless_that_fails(
+    mirrors: Mirrors, postgres: Postgres
+) -> None:
+    main, _ = await asyncio.to_thread(mirrors.pair)
+    await asyncio.to_thread(poll, lambda: is_followed(main))
+    account = {"login": main.user, "passcode": main.password}
+    path = f"/api/v1/mirrors/{mirrors.name}/switchover"
+    async with mom_client.connect(f"stomp://{main.host}:{main.stomp_port}", **account) as client:
+        with psycopg.connect(postgres.url) as locking:
+            locking.execute(f'LOCK TABLE "mom_journal_{mirrors.name}".note IN ACCESS EXCLUSIVE MODE')
+            order = asyncio.create_task(asyncio.to_thread(main.request, "POST", path, json_body={}))
+            await asyncio.to_thread(poll, lambda: _reads_nothing(main))
+            sent = asyncio.create_task(client.send("/queue/a", "1"))
+            await asyncio.to_thread(poll, lambda: _is_broken_off(postgres, order))
+        assert order.result().status == 503
+        await sent
+    assert main.request("GET", "/api/v1/queues/a").json()["depth"] == 1
+
+
+def _reads_nothing(broker: BrokerProcess) -> bool:
+    """Return whether the broker reads nothing from its only client."""
+    (one,) = broker.request("GET", "/api/v1/connections").json()["items"]
+    return bool(one["throttled"])
+
+
+def _is_broken_off(postgres: Postgres, order: asyncio.Task[Reply]) -> bool:
+    """Break off what waits for the notes; return whether the order has been answered."""
+    waits = "wait_event_type = 'Lock' AND query LIKE '%note%'"
+    postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {waits}")
+    return order.done()
 
 
 async def _accepting(broker: BrokerProcess) -> None:

@@ -206,7 +206,7 @@ def test_a_broker_that_has_handed_over_still_reports_what_was_lost_with_it(
     try:
         taken = stand_by().run()
         assert taken is not None
-        mirror.serve(taken, lambda member: None)
+        mirror.serve(taken, NoClients())
         asyncio.run(mirror.stop_serving())
         taken.journal.close()
         stand_by()
@@ -215,6 +215,16 @@ def test_a_broker_that_has_handed_over_still_reports_what_was_lost_with_it(
         assert (former.state, former.non_persistent) == (STANDBY, 3)
     finally:
         mirror.close()
+
+
+class NoClients:
+    """What serves no clients, and is never handed over."""
+
+    def hold_input(self, on: bool) -> None:
+        """Nothing is read."""
+
+    def hand_over(self, successor: Member) -> None:
+        """Nothing ends."""
 
 
 def test_in_step_is_a_matter_of_records_as_well() -> None:

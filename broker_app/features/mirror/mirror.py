@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from broker_app.base.refused import Refused
 from broker_app.base.times import rfc3339
@@ -44,6 +44,16 @@ log = logging.getLogger(__name__)
 
 #: for the question which broker has taken over
 _LOOKUP_S: Final = 1.0
+
+
+class Serving(Protocol):
+    """What serves clients here while this broker is the active one; both are called in the loop."""
+
+    def hold_input(self, on: bool) -> None:
+        """Read nothing more from clients, or read again."""
+
+    def hand_over(self, successor: Member) -> None:
+        """End, since an operator has ordered that this broker takes over."""
 
 
 class Mirror:
@@ -86,7 +96,8 @@ class Mirror:
         self._next_position = 0
         self._lags = LagSamples(self._lags_now)
         self._has_stopped = False
-        self._on_handover: Callable[[Member], None] | None = None
+        #: what is to end when an operator has ordered a switch-over; None on standby, and after that
+        self._serving: Serving | None = None
         self._make_drill: Callable[[], Drill] | None = None
         #: the one that runs now
         self._drill: Drill | None = None
@@ -118,12 +129,11 @@ class Mirror:
         )
         return self._standby
 
-    def serve(self, taken: Taken, on_handover: Callable[[Member], None]) -> None:
-        """This broker serves from now on. `on_handover` is called, in the loop, with the broker that is to
-        take over when an operator has ordered that."""
+    def serve(self, taken: Taken, serving: Serving) -> None:
+        """This broker serves from now on, by `serving`."""
         self._journal, self._broker = taken.journal, taken.broker
         self._unrecorded = UnrecordedCount(taken.broker)
-        self._on_handover = on_handover
+        self._serving = serving
         self._standby = self._follower = self._make_drill = None
         self.history.insert(0, taken.takeover)
         self.each_second()
@@ -149,12 +159,12 @@ class Mirror:
         self._non_persistent = unrecorded.total
 
     def _hand_over(self, successor: Member) -> None:
-        if self._on_handover is not None:
+        if self._serving is not None:
             log.warning(
                 "an operator has ordered that %s takes over; this broker stops to serve", successor.id
             )
-            self._on_handover(successor)
-            self._on_handover = None
+            self._serving.hand_over(successor)
+            self._serving = None
 
     # ---------------------------------------------------------------------------- status
 
@@ -359,9 +369,19 @@ class Mirror:
 
     async def switch_over(self, successor: Member) -> None:
         """Have another broker take over without loss: the active one stops, and becomes a standby."""
-        await self._order(partial(self.membership.order, successor.id))
-        if self.is_active and successor.id != self.addresses.id:
-            self._hand_over(successor)
+        order = partial(self.membership.order, successor.id)
+        serving = self._serving if successor.id != self.addresses.id else None
+        if serving is None:
+            await self._order(order)
+            return
+        # While the order is written, clients that go on sending would add to what is to be finished.
+        serving.hold_input(True)
+        try:
+            await self._order(order)
+        except BaseException:
+            serving.hold_input(False)
+            raise
+        self._hand_over(successor)
 
     async def pause(self, for_s: float, reason: str, user: str) -> None:
         """Have no standby take over by itself for so many seconds. Raises Refused."""
@@ -409,7 +429,7 @@ class Mirror:
         if self._broker is not None and self._unrecorded is not None:
             self._unrecorded.count_all()
             self._note(self._broker, self._unrecorded)
-        self._journal = self._broker = self._unrecorded = self._on_handover = None
+        self._journal = self._broker = self._unrecorded = self._serving = None
         self._has_stopped = True
         if not was_held:
             return  # another broker serves, or the journal cannot be reached

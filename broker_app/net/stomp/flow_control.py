@@ -10,8 +10,8 @@ from broker_app.core import commands as c
 from broker_app.net.stomp.conversation import AUTHENTICATING, CLOSING, OPEN, Conversation
 
 #: reasons to read nothing of a client for a while; bits. UNREAD: what was received has to be read first;
-#: SUSPENDED: the broker is paused
-ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD, UNREAD, SUSPENDED = 1, 2, 4, 8, 16, 32, 64
+#: SUSPENDED: the broker is paused; LEAVING: it is about to hand over
+ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD, UNREAD, SUSPENDED, LEAVING = 1, 2, 4, 8, 16, 32, 64, 128
 _ALL_OTHERS: Final = ~UNREAD
 #: seconds; a client that would have to wait longer to keep within its rate limit is refused
 TOO_FAST_S = 10.0
@@ -92,6 +92,13 @@ class FlowControl:
             self.pause(HELD)
         else:
             self.resume(HELD)
+
+    def leave(self, on: bool) -> None:
+        """Read nothing while the broker is about to hand over."""
+        if on:
+            self.pause(LEAVING)
+        else:
+            self.resume(LEAVING)
 
     def suspend(self) -> None:
         """Read nothing and deliver nothing while the broker is paused."""

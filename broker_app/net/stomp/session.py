@@ -447,6 +447,10 @@ class StompSession:
         """The broker stops: report why, and end the session."""
         self._disconnection.shut_down(refusal)
 
+    def hold_input(self, on: bool) -> None:
+        """Read nothing from the client while the broker is about to hand over."""
+        self._flow_control.leave(on)
+
     def suspend(self) -> None:
         """The broker is paused: read nothing, and deliver nothing."""
         self._flow_control.suspend()

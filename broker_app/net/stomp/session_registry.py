@@ -354,6 +354,11 @@ class SessionRegistry:
         for session in list(self.sessions):
             session.resume()
 
+    def hold_input(self, on: bool) -> None:
+        """Read nothing from any client while the broker is about to hand over."""
+        for session in list(self.sessions):
+            session.hold_input(on)
+
     def end_all(self, refusal: Refused) -> None:
         """Take nothing more from any client; each learns why when what it has sent is answered."""
         for session in list(self.sessions):
