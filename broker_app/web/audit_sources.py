@@ -59,7 +59,9 @@ async def keep(actions: OperatorActions, interval_s: float = 1.0) -> NoReturn:
         # What is being written when this is cancelled is not written again.
         if writing is not None and await writing:
             waiting = []
-        await loop.run_in_executor(thread, write, [*waiting, *actions.take(last=True)])
+        rest = [*waiting, *actions.take(last=True)]
+        if rest:  # else the end would wait for the disk, and mirrors be sent a database that is as before
+            await loop.run_in_executor(thread, write, rest)
         thread.submit(connection.close)
         thread.shutdown(wait=False)
 

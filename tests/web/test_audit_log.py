@@ -16,7 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from broker_app.base.audit_actions import MESSAGES_PURGED
-from broker_app.models import AuditEntry, Change
+from broker_app.models import AuditChain, AuditEntry, Change
 from broker_app.net.operator_audit import Operator, OperatorAction, OperatorActions
 from broker_app.web import actions, audit_sources
 from broker_app.web.actions import audit
@@ -74,6 +74,16 @@ async def test_the_writer_stores_new_actions_and_the_remaining_ones_when_it_stop
         await keeping
     keys = [entry.key async for entry in AuditEntry.objects.order_by("number")]
     assert keys == ["/queue/first", "/queue/last"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_writer_that_stops_without_actions_leaves_the_database_alone() -> None:
+    keeping = asyncio.create_task(audit_sources.keep(OperatorActions(), interval_s=60))
+    await asyncio.sleep(0)
+    keeping.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await keeping
+    assert not await AuditChain.objects.aexists()
 
 
 async def test_what_is_being_written_when_the_writer_stops_is_written_once(
