@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -587,8 +587,13 @@ class Setting(NamedTuple):
     rule: SettingRule
 
 
-def settings() -> Iterator[Setting]:
+@cache  # asked for by each start, and by a takeover
+def settings() -> tuple[Setting, ...]:
     """The table, in the order of `Config`."""
+    return tuple(_rows())
+
+
+def _rows() -> Iterator[Setting]:
     for row in fields(Config):
         if "rule" not in row.metadata:
             continue
@@ -742,6 +747,8 @@ def in_unit(name: str, value: Any) -> Any:
 
 def overridden(config: Config, values: Mapping[str, Any]) -> Config:
     """The settings of a running node, some of which are replaced by `values` that have no fault."""
+    if not values:
+        return config
     known = {setting.name: setting for setting in settings()}
     return replace(config, **{name: _parse(known[name], str(value)) for name, value in values.items()})
 

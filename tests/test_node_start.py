@@ -1,4 +1,4 @@
-"""A node whose journal fails while it starts: the reason is what failed first, and no consequence of it."""
+"""The start of a node: what it costs, and, where its journal fails, why."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.instruction_counter import InstructionCounter
 from broker_app.base.refused import Refused
 from broker_app.config import MIB, Config
 from broker_app.features.jobs.job_manager import JobManager
@@ -65,3 +66,17 @@ async def test_a_start_that_fails_for_another_reason_says_that(
     monkeypatch.setattr(JobManager, "start", refuse)
     with pytest.raises(Refused, match="the jobs do not start"):
         await started(a_node(tmp_path))
+
+
+async def test_a_start_like_one_before_in_the_process_does_not_work_out_again_what_is_the_same(
+    tmp_path: Path,
+) -> None:
+    counter = InstructionCounter()
+    for _ in range(2):  # as a standby that takes over has begun before
+        node = a_node(tmp_path)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            counter.begin()
+            await node.start(listener, None)
+            counter.end()
+            await node.stop()
+    assert counter.instructions < 110_000

@@ -9,6 +9,7 @@ names: `/bridges/OWNER/queues/NAME/messages`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
@@ -47,6 +48,7 @@ class Route(NamedTuple):
     within: bytes = b""
 
     @classmethod
+    @cache  # a standby has them when it takes over: those of its own description are the same
     def of(cls, path: str) -> Route:
         """The route of a path of a description, such as `queues/{name}/messages`."""
         words = path.split("/")
@@ -107,11 +109,11 @@ class Router:
         routes: dict[Route, dict[str, Operation]] = {}
         known = set()
         for path, methods in paths.items():
+            route = Route.of(path.removeprefix(prefix))
             for method, described in methods.items():
                 known.add(described["operationId"])
                 endpoint = handlers.get(described["operationId"])
                 if endpoint is not None:
-                    route = Route.of(path.removeprefix(prefix))
                     verb = method.upper()
                     routes.setdefault(route, {})[verb] = _operation(verb, described, endpoint)
         if unknown := handlers.keys() - known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from broker_app.base.refused import Refused
@@ -64,7 +65,10 @@ class OperationFeature(Feature):
             restart_refusal=self._orders.restart_refusal,
             started_s=self._started_s,
         )
-        documents = openapi.document(self._control_document), asyncapi.document(config.base_path)
+        documents = (
+            partial(openapi.document, self._control_document),
+            partial(asyncapi.document, config.base_path),
+        )
         node = NodeEndpoints(
             *(rest.engine_client, rest.waiting, rest.limits), *documents, self._nearly_full, state
         )

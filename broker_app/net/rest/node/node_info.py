@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import cache
 from typing import Any, Final
 
 from broker_app.base.refused import Refused
@@ -28,8 +29,8 @@ class NodeEndpoints:
         engine_client: EngineClient,
         waiting: WaitingRequests,
         limits: RestLimits,
-        document: Mapping[str, Any],
-        event_document: Mapping[str, Any],
+        document: Callable[[], Mapping[str, Any]],
+        event_document: Callable[[], Mapping[str, Any]],
         nearly_full: Callable[[], object],
         state: BrokerState,
     ) -> None:
@@ -38,8 +39,9 @@ class NodeEndpoints:
         self._waiting = waiting
         self._limits = limits
         self._nearly_full = nearly_full
-        self._document = encode(document)
-        self._event_document = encode(event_document)
+        # Made when they are asked for first: that takes as long as a fifth of a takeover.
+        self._document = cache(lambda: encode(document()))
+        self._event_document = cache(lambda: encode(event_document()))
 
     def handlers(self) -> Handlers:
         """The endpoints by operation."""
@@ -59,12 +61,12 @@ class NodeEndpoints:
     async def openapi(self, request: Request) -> Reply:
         """GET openapi.json"""
         request.query()
-        return Reply(200, JSON, self._document)
+        return Reply(200, JSON, self._document())
 
     async def asyncapi(self, request: Request) -> Reply:
         """GET asyncapi.json"""
         request.query()
-        return Reply(200, JSON, self._event_document)
+        return Reply(200, JSON, self._event_document())
 
     async def live(self, request: Request) -> Reply:
         """GET health/live: the process answers."""
