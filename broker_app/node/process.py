@@ -43,6 +43,7 @@ from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.core_settings import limits_of, policies_of
 from broker_app.node.features.mirrors import Shared
 from broker_app.node.node import AuditLog, Node
+from broker_app.node.restored_configuration import RestoredConfiguration
 from broker_app.node.stop_watch import StopWatch, ended_in_parts
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.reflex.declaration import Declaration
@@ -206,9 +207,10 @@ class Process:
         if self._config.role == roles.MAIN:
             await self._check_private_journal(mirror.addresses.id)
         mirror.membership.start()
+        restored = RestoredConfiguration(self._site.refresh, replicator)
         try:
             while not self._stop.is_set():
-                taken = await self._stand_by(duplicated(listeners), mirror, replicator)
+                taken = await self._stand_by(duplicated(listeners), mirror, replicator, restored)
                 if self._is_taken_over:
                     raise TakenOver("another member has taken the journal over while this broker started")
                 if self._same_name is not None:
@@ -216,7 +218,7 @@ class Process:
                 if taken is None:
                     return
                 await self._check_identity(taken, mirror.place)
-                await self._refresh(replicator)
+                await restored.finish()
                 await self.serve(duplicated(listeners), Shared(taken, mirror, replicator), listeners)
         finally:
             await asyncio.to_thread(mirror.close)
@@ -243,11 +245,16 @@ class Process:
                 await asyncio.wait_for(self._stop.wait(), _RETRY_S)
 
     async def _stand_by(
-        self, listeners: Listeners, mirror: Mirror, replicator: ConfigurationReplicator | None
+        self,
+        listeners: Listeners,
+        mirror: Mirror,
+        replicator: ConfigurationReplicator | None,
+        restored: RestoredConfiguration,
     ) -> Taken | None:
         config, logins, loop = self._config, self._logins, asyncio.get_running_loop()
 
         def make_journal(store: Store) -> SharedJournal:
+            loop.call_soon_threadsafe(restored.begin)
             holder = Holder(mirror.addresses.id, mirror.addresses.uris[0])
             return make_shared(config, store, holder, loop.call_soon_threadsafe)
 
@@ -308,12 +315,6 @@ class Process:
                 self._same_name = await asyncio.to_thread(same_name.find, self._config, own, since)
                 if self._same_name is not None:
                     self._stop.set()
-
-    async def _refresh(self, replicator: ConfigurationReplicator | None) -> None:
-        """Take over the configuration of the broker that served before."""
-        if replicator is not None:
-            await replicator.restore()
-        await asyncio.to_thread(self._site.refresh)
 
     async def serve(self, listeners: Listeners, shared: Shared | None, kept: Listeners | None = None) -> None:
         """Serve until a signal comes, or the journal was handed over. Raises what ended the node. `listeners`

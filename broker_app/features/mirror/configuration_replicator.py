@@ -36,6 +36,11 @@ class ConfigurationReplicator:
                 "file with the same content at all brokers of this name (docs/mirrors.md)"
             )
 
+    @property
+    def replaced(self) -> int:
+        """How often the configuration here was replaced."""
+        return self._configuration.replaced
+
     def serve(self, journal: SharedJournal) -> None:
         """Store from now on with the lease of this journal."""
         self._journal = journal

@@ -51,6 +51,8 @@ class ReplicatedConfiguration:
         self._refused_digest = ""
         #: of the content that was carried or restored last
         self._digest = ""
+        #: how often the configuration here was replaced
+        self.replaced = 0
         #: times and sizes of the files whose content that is; None if they have to be read
         self._files: list[tuple[int, int]] | None = None
 
@@ -112,6 +114,8 @@ class ReplicatedConfiguration:
             source.deserialize(content)
             with closing(sqlite3.connect(self._database, timeout=_TIMEOUT_S)) as target:
                 source.backup(target)
+        # First: who finds nothing new then has seen that.
+        self.replaced += 1
         self._digest, self._files = digest, None
         return True
 
