@@ -48,7 +48,9 @@ async def stand_by(
     servers = AsyncExitStack()
     try:
         await asyncio.wait({following, stopping}, timeout=_AT_ONCE_S, return_when=asyncio.FIRST_COMPLETED)
-        if not (following.done() or stop.is_set()):
+        if following.done() or stop.is_set():
+            _close(listeners)
+        else:
             log.warning("broker %s is on standby, and follows its journal", mirror.name)
             await refuse_clients(servers, mirror, config, logins, listeners, actions, certificates)
             ready()
@@ -78,9 +80,11 @@ async def refuse_clients(
     actions: OperatorActions,
     certificates: Certificates | None,
 ) -> None:
-    """Refuse clients until `servers` are closed, and name the broker to which they should go."""
+    """Refuse clients until `servers` are closed, and `listeners` with them, and name the broker to which they
+    should go."""
     from broker_app.features.mirror.standby_site import StandbySite
 
+    servers.callback(_close, listeners)
     site = StandbySite(mirror, config, logins, actions)
     stop = asyncio.Event()
     web = asyncio.create_task(serve(site, config, listeners.web, stop, None, certificates))
@@ -99,6 +103,12 @@ async def refuse_clients(
             handshake_timeout_s=config.connect_timeout,
         )
         servers.callback(tls.close)
+
+
+def _close(listeners: Listeners) -> None:
+    for listener in listeners:
+        if listener is not None:
+            listener.close()
 
 
 async def _ended(web: asyncio.Task[None]) -> None:
