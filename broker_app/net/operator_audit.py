@@ -77,6 +77,11 @@ class OperatorActions:
         self._lost = 0
         self._readings: dict[_Reader, _Reading] = {}
 
+    @property
+    def are_waiting(self) -> bool:
+        """True if some are to be written."""
+        return bool(self._waiting)
+
     def note(self, operator: Operator, action: AuditAction, key: str, **facts: Any) -> None:
         """Record an action."""
         if len(self._waiting) < self.MOST:

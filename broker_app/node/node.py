@@ -26,6 +26,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
 from broker_app.engine import Engine
 from broker_app.features.cluster.record.destination_applier import Configuration
+from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.refusals import moved
 from broker_app.features.services.registry import ServiceRegistry
@@ -147,6 +148,9 @@ class Node:
         #: operations of operators that are not in the audit log yet
         self.actions = audit_log.actions if audit_log is not None else OperatorActions()
         self._audit_log = audit_log
+        self._audit_tasks = TaskSupervisor()
+        #: the last orders, on their way to the mirrors
+        self._carrying: asyncio.Task[None] | None = None
         #: what happened to bridges, files and alerts
         self.events = EventLog(time.time)
         #: set with the broker that takes over, when an operator has ordered a switch-over
@@ -436,10 +440,23 @@ class Node:
 
     def _keep_audit_log(self, started: AsyncExitStack) -> None:
         """Write the audit log. Its last entries are written before the configuration is replicated last."""
+        self._begin_audit_log()
+        started.push_async_callback(self._end_audit_log)
+
+    def _begin_audit_log(self) -> None:
         if self._audit_log is not None:
-            tasks = TaskSupervisor()
-            tasks.start("audit log", partial(self._audit_log.keep, self.actions))
-            started.push_async_callback(tasks.stop)
+            self._audit_tasks.start("audit log", partial(self._audit_log.keep, self.actions))
+
+    async def _end_audit_log(self) -> None:
+        if self._carrying is not None:
+            await self._carrying
+        await self._audit_tasks.stop()
+
+    async def _carry_orders(self, replicator: ConfigurationReplicator) -> None:
+        """Write the orders of operators, and replicate them, while clients end: the mirror waits for both."""
+        await self._audit_tasks.stop()
+        self._begin_audit_log()
+        await replicator.store()
 
     async def _stop_engine(self) -> None:
         # A standby has applied everything, and takes over sooner without a snapshot.
@@ -454,6 +471,9 @@ class Node:
         if not self.handed_over.done():
             self.handed_over.set_result(successor)
             self.end_input()
+            replicator = self._shared.replicator if self._shared is not None else None
+            if replicator is not None and self.actions.are_waiting:
+                self._carrying = asyncio.create_task(self._carry_orders(replicator))
 
     def _shut_down(self, restart: bool) -> None:
         if not self.shut_down.done():
