@@ -11,6 +11,8 @@ from broker_app.journal import codec
 from broker_app.journal.files import File
 from broker_app.journal.port import Run
 
+#: positions that are marked at once, and those that may have gaps
+_PART, _FEW = 4096, 64
 _BEYOND = 1 << 62  # more bytes than any journal has
 MOSTLY_DEAD = 4  # less than one position in this many is live
 _LOG, _CARRY = "log", "carry"
@@ -25,6 +27,14 @@ def segment_name(kind: int, sequence: int) -> str:
 def index_name(name: str) -> str:
     """The index file of segment `name`, which saves its scan at the next start."""
     return name.removesuffix(".seg") + ".idx"
+
+
+def _is_run(positions: Sequence[int]) -> bool:
+    """Return whether positions of an array follow one another without a gap."""
+    first = positions[0]
+    return positions[-1] - first == len(positions) - 1 and positions == array(
+        "Q", range(first, first + len(positions))
+    )
 
 
 def draw_segment_id() -> int:
@@ -124,6 +134,25 @@ class Segment:
         self.positions.extend(positions)
         self.live.extend(bytes(len(positions)))
         self.end += length
+
+    def mark(self, positions: Sequence[int]) -> int:
+        """Mark positions as live, up to the first that is not stored here; returns how many."""
+        low, high, live = self.first_position, self.next_position, self.live
+        if self.positions is None and _is_run(positions):  # as nearly always, and in a fifth of the time
+            start, end = positions[0] - low, positions[-1] + 1 - low
+            self.live_count += end - start - live.count(1, start, end)
+            live[start:end] = b"\1" * (end - start)
+            return len(positions)
+        for number, position in enumerate(positions):
+            if not low <= position < high:
+                return number
+            slot = position - low if self.positions is None else self.slot(position)
+            if slot < 0:
+                return number
+            if not live[slot]:
+                live[slot] = 1
+                self.live_count += 1
+        return len(positions)
 
     def is_mostly_dead(self) -> bool:
         """True if copying the live records away would free most of the space."""
@@ -306,19 +335,19 @@ class SegmentIndex:
 
     def mark(self, positions: Sequence[int]) -> int | None:
         """Mark positions as live. Returns the first one that is not stored."""
-        low = high = 0
-        for position in positions:
-            if not low <= position < high:
-                found = self.find(position)
-                if found is None:
-                    return position
-                segment, low, high = found, found.first_position, found.next_position
-            slot = position - low if segment.positions is None else segment.slot(position)
-            if slot < 0:
-                return position
-            if not segment.live[slot]:
-                segment.live[slot] = 1
-                segment.live_count += 1
+        at = 0
+        while at < len(positions):
+            first = positions[at]
+            segment = self.find(first)
+            if segment is None:
+                return first
+            most = min(_PART, len(positions) - at, segment.next_position - first)
+            while most > _FEW and positions[at + most - 1] - first != most - 1:  # not without a gap
+                most //= 2
+            marked = segment.mark(positions[at : at + most])
+            if not marked:
+                return first
+            at += marked
         return None
 
     def free(self, positions: Sequence[int]) -> bool:
