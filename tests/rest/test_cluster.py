@@ -183,7 +183,7 @@ async def test_a_takeover_is_an_order_of_administrators_that_is_audited(admin: R
     jsonschema.validate(done.json(), whole)
     (action,) = admin.actions.take()
     assert (action.action, action.key, dict(action.facts)) == (
-        "took over",
+        "takeover ordered",
         "b3",
         {"reason": "it hangs", "force": True},
     )
@@ -202,7 +202,7 @@ async def test_a_removal_is_an_order_of_administrators_that_is_audited(admin: Re
     jsonschema.validate(done.json(), whole)
     (action,) = admin.actions.take()
     assert (action.action, action.key, dict(action.facts)) == (
-        "removed",
+        "removal ordered",
         "b3",
         {"reason": "its machine is sold"},
     )
