@@ -68,7 +68,7 @@ class Producer:
 def is_nearly_full(store: Redis, used: int) -> bool:
     """Return whether a journal of so many bytes has more than four fifths of its space."""
     memory = store.client.info("memory")
-    free = STORE - memory["used_memory"] + memory["mem_not_counted_for_evict"]
+    free: int = STORE - memory["used_memory"] + memory["mem_not_counted_for_evict"]
     return used > 0.81 * (used + free)
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.support.missing import missing
 from tests.support.postgres import Postgres, debian_programs, postgres_server
 from tests.support.redis import Redis, redis_server
+from tests.support.temporary import IN_MEMORY
 
 from .stage import Reports
 
@@ -44,13 +45,13 @@ def _is_for_soak(item: pytest.Item, chosen: Mapping[str, object]) -> bool:
 
 @pytest.fixture(scope="session")
 def postgres(processes: None) -> Iterator[Postgres]:
-    with postgres_server(in_memory=True) as server:
+    with postgres_server(None, IN_MEMORY) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def redis(processes: None) -> Iterator[Redis]:
-    with redis_server(in_memory=True) as server:
+    with redis_server("", IN_MEMORY) as server:
         yield server
 
 

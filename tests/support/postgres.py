@@ -159,7 +159,7 @@ def postgres_pair(**options: str) -> Iterator[tuple[Postgres, Postgres]]:
 
 @contextmanager
 def postgres_server(
-    programs: Path | None = None, *, in_memory: bool = False, **options: str
+    programs: Path | None = None, in_memory: bool = False, /, **options: str
 ) -> Iterator[Postgres]:
     """A new server, which runs; with other `programs` than those of the Python package. `in_memory`: its
     files are there."""

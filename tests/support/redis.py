@@ -81,7 +81,7 @@ def redis_pair() -> Iterator[tuple[Redis, Redis]]:
 
 
 @contextmanager
-def redis_server(program: str = "", *, in_memory: bool = False, **options: str) -> Iterator[Redis]:
+def redis_server(program: str = "", in_memory: bool = False, /, **options: str) -> Iterator[Redis]:
     """A new server, which runs; of another `program` than that of the Python package. `in_memory`: its files
     are there."""
     with temporary_directory("redis", in_memory=in_memory) as place:

@@ -21,6 +21,7 @@ _MOST = 200
 
 #: a file system in memory, which nothing waits for as for a disk, and the bytes that must be free there
 _MEMORY, _ROOM = Path("/dev/shm"), 4 * 1024**3
+IN_MEMORY = True
 
 
 def temporary_directory(kind: str, *, in_memory: bool = False) -> tempfile.TemporaryDirectory[str]:
