@@ -24,6 +24,7 @@ def commands_of_soak() -> str:
     return subprocess.run(dry_run, cwd=_ROOT, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.process
 def test_make_soak_runs_every_test_that_does_more_there() -> None:
     commands = commands_of_soak()
     run = [_ROOT / word for word in commands.split() if word.startswith("tests/")]
