@@ -51,6 +51,7 @@ async def running(place: Path, role: int, **site: Any) -> AsyncIterator[Running]
             group.create_task(process.run_shared(listeners, shared.mirror, shared.replicator()))
             yield Running(process, stands_by, serves)
             process._stop.set()
+        process.stop_watch.finish()
 
 
 async def no_site(scope: object, receive: object, send: object) -> None:

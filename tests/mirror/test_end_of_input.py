@@ -62,9 +62,9 @@ async def test_nothing_is_read_while_the_order_to_hand_over_is_written_unless_th
 ) -> None:
     main, _ = await asyncio.to_thread(mirrors.pair)
     await asyncio.to_thread(poll, lambda: is_followed(main))
-    account = {"login": main.user, "passcode": main.password}
+    address = f"stomp://{main.host}:{main.stomp_port}"
     path = f"/api/v1/mirrors/{mirrors.name}/switchover"
-    async with mom_client.connect(f"stomp://{main.host}:{main.stomp_port}", **account) as client:
+    async with mom_client.connect(address, login=main.user, passcode=main.password) as client:
         with psycopg.connect(postgres.url) as locking:
             locking.execute(f'LOCK TABLE "mom_journal_{mirrors.name}".note IN ACCESS EXCLUSIVE MODE')
             order = asyncio.create_task(asyncio.to_thread(main.request, "POST", path, json_body={}))
