@@ -9,7 +9,7 @@ from broker_app.features.mirror.configuration_replicator import ConfigurationRep
 
 
 class RestoredConfiguration:
-    """Is read while the journal is taken over, and once more, as far as it was replaced, behind that.
+    """Reads it while the journal is taken over, and once more, as far as it was replaced, behind that.
     `refresh` reads the policy again, and blocks. `replicator` is None if a database has the configuration."""
 
     def __init__(self, refresh: Callable[[], None], replicator: ConfigurationReplicator | None) -> None:

@@ -38,7 +38,7 @@ class ConfigurationReplicator:
 
     @property
     def replaced(self) -> int:
-        """How often the configuration here was replaced."""
+        """The number of times the configuration here was replaced."""
         return self._configuration.replaced
 
     def serve(self, journal: SharedJournal) -> None:

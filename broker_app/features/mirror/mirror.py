@@ -47,7 +47,7 @@ _LOOKUP_S: Final = 1.0
 
 
 class Serving(Protocol):
-    """What serves clients here while this broker is the active one; both are called in the loop."""
+    """The server of clients here while this broker is the active one; both are called in the loop."""
 
     def hold_input(self, on: bool) -> None:
         """Read nothing more from clients, or read again."""
