@@ -116,6 +116,6 @@ async function settings(query: string): Promise<Found[]> {
 /** The queue of a message: its id has the position in the journal, by which the broker finds it. */
 async function message(query: string): Promise<Found[]> {
   if (!isMessageId(query)) return [];
-  const { queue } = await read<{ queue: string }>(`messages/${query}/queue`);
-  return [{ kind: "message", name: query, href: pageOf(`/queue/${queue}`, "messages", { message: query }), hint: queue }];
+  const { queue, broker } = await read<{ queue: string; broker?: string }>(`messages/${query}/queue`);
+  return [{ kind: "message", name: query, href: pageOf(`/queue/${queue}`, "messages", { message: query }), hint: [queue, broker].filter(Boolean).join(" · ") }];
 }

@@ -13,7 +13,7 @@ import { rightsTo, type Job, type Message } from "../messages/requests.ts";
 import { isEmpty } from "../messages/search.ts";
 import { searchCounts, searchForm } from "../messages/search-form.ts";
 import { retryOne } from "../messages/single-message.ts";
-import { table } from "../messages/table.ts";
+import { isOwn, table } from "../messages/table.ts";
 import { pageAddress, session } from "../services.ts";
 import { bindShortcuts } from "../shortcuts.ts";
 import "../style/messages.css";
@@ -156,7 +156,8 @@ export class MessageBrowser extends Island {
   }
 
   #detail(item: Message): TemplateResult {
-    return html`<mom-message-detail .queue=${this.queue} .message=${item} .others=${this.#results.items}></mom-message-detail>`;
+    const owner = isOwn(item, this.#results.broker) ? undefined : item.broker;
+    return html`<mom-message-detail .queue=${this.queue} .message=${item} .others=${this.#results.items} .owner=${owner}></mom-message-detail>`;
   }
 
   #failed(): TemplateResult {
@@ -247,7 +248,7 @@ export class MessageBrowser extends Island {
 
   get #focused(): Message | undefined {
     const id = (document.activeElement as HTMLElement | null)?.dataset.id ?? pageAddress.get("message");
-    return this.#results.items.find((item) => item.id === id);
+    return this.#results.items.find((item) => item.id === id && isOwn(item, this.#results.broker));
   }
 
   #retry(): void {

@@ -2,6 +2,7 @@ import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { openBulkDialog } from "../messages/actions.ts";
 import { deleteOne, retryOne } from "../messages/single-message.ts";
 import { originOf, pathOf } from "../messages/path.ts";
+import { reasonList } from "../messages/reason-list.ts";
 import { faultOf, why, type Message, type Reason } from "../messages/requests.ts";
 import { pageOf } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
@@ -23,6 +24,8 @@ export class MessageDetail extends Island {
   declare queue: string;
   /** The topic that retains it, bare. */
   declare topic: string;
+  /** In a cluster the other broker that owns it: there it is read, moved and deleted. */
+  declare owner: string | undefined;
 
   #reasons: Reason[] | undefined;
   #error = "";
@@ -32,7 +35,14 @@ export class MessageDetail extends Island {
   }
 
   protected override render() {
-    const { message, queue } = this;
+    const { message, queue, owner } = this;
+    if (owner) {
+      return html`
+        <h2 class="visually-hidden">${gettext("Message")}</h2>
+        <p class="notice" data-tone="quiet">${gettext("Open the console of {broker} to read, move or delete it.", { broker: owner })}</p>
+        <div class="message-aside">${[this.#path(), this.#why()]} ${this.#facts()}</div>
+      `;
+    }
     return html`
       <h2 class="visually-hidden">${gettext("Message")}</h2>
       <div class="message-parts">
@@ -92,14 +102,7 @@ export class MessageDetail extends Island {
     return html`<details class="why" @toggle=${toggled}>
       <summary>${gettext("Why is this message here?")}</summary>
       ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
-      ${
-        this.#reasons === undefined
-          ? nothing
-          : html`<ol class="reasons">
-            ${this.#reasons.map(({ code, sentence }) => html`<li><span class="tag">${code}</span> ${sentence}</li>`)}
-            ${this.#reasons.length === 0 ? html`<li>${gettext("It is no longer here.")}</li>` : nothing}
-          </ol>`
-      }
+      ${this.#reasons === undefined ? nothing : reasonList(this.#reasons)}
     </details>`;
   }
 

@@ -4,10 +4,18 @@ import { html, nothing, type TemplateResult } from "lit";
 import { gettext } from "../gettext.ts";
 import { pageAddress } from "../services.ts";
 import { count } from "../view/format.ts";
-import { one, type Message } from "./requests.ts";
+import { reasonList } from "./reason-list.ts";
+import { explain, one, type Explanation, type Message } from "./requests.ts";
+
+/** A message that another broker of the cluster owns. */
+interface Elsewhere {
+  id: string;
+  broker: string;
+  explanation: Explanation;
+}
 
 export class LinkedMessage {
-  #found: Message | "gone" | undefined;
+  #found: Message | Elsewhere | "gone" | undefined;
   /** The id that was requested. */
   #asked = "";
 
@@ -22,7 +30,7 @@ export class LinkedMessage {
     }
     if (this.#asked === id) return false;
     this.#asked = id;
-    const found = await one(queue, id).catch((): "gone" => "gone");
+    const found = await one(queue, id).catch(() => elsewhere(queue, id));
     if (this.#asked !== id) return false;
     this.#found = found;
     return true;
@@ -37,12 +45,26 @@ export class LinkedMessage {
         <button type="button" class="link" @click=${close}>${gettext("Show the other messages")}</button>
       </p>`;
     }
+    const found = this.#found;
+    const isElsewhere = "explanation" in found;
     return html`<section class="apart" aria-label=${gettext("Linked message")}>
       <div class="headline">
-        <h2>#${count(this.#found.position)} <code>${this.#found.id}</code></h2>
+        <h2>${isElsewhere ? nothing : html`#${count(found.position)} `}<code>${found.id}</code></h2>
         <button type="button" class="close" aria-label=${gettext("Close")} @click=${close}>✕</button>
       </div>
-      ${detail(this.#found)}
+      ${isElsewhere ? reasonsOf(found) : detail(found)}
     </section>`;
   }
+}
+
+/** The message at the broker that owns it, if there is one. */
+async function elsewhere(queue: string, id: string): Promise<Elsewhere | "gone"> {
+  const explanation = await explain(queue, id).catch(() => undefined);
+  return explanation?.broker === undefined ? "gone" : { id, broker: explanation.broker, explanation };
+}
+
+function reasonsOf({ broker, explanation }: Elsewhere): TemplateResult {
+  return html`<p><span class="tag">${gettext("at {broker}", { broker })}</span>
+      ${gettext("Open the console of {broker} to read, move or delete it.", { broker })}</p>
+    ${reasonList(explanation.reasons)}`;
 }

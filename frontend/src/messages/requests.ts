@@ -45,6 +45,12 @@ export interface Reason {
   facts: Record<string, unknown>;
 }
 
+/** `broker`: in a cluster the one that owns the message. */
+export interface Explanation {
+  reasons: Reason[];
+  broker?: string;
+}
+
 /** An operation on many messages. `target` is a queue, or "origin" for dead letters. */
 export interface JobRequest {
   op: PlannedOperation;
@@ -140,9 +146,12 @@ export function one(queue: string, id: string): Promise<Message> {
   return read(`${messagePath(id)}?${new URLSearchParams({ queue })}`);
 }
 
+export function explain(queue: string, id: string): Promise<Explanation> {
+  return read(`${messagePath(id)}/why?${new URLSearchParams({ queue })}`);
+}
+
 export async function why(queue: string, id: string): Promise<Reason[]> {
-  const answer = await read<{ reasons: Reason[] }>(`${messagePath(id)}/why?${new URLSearchParams({ queue })}`);
-  return answer.reasons;
+  return (await explain(queue, id)).reasons;
 }
 
 export function remove(queue: string, id: string, reason = ""): Promise<void> {

@@ -67,7 +67,7 @@ export function isOwn(item: Message, broker: string): boolean {
 }
 
 function row(item: Message, own: boolean, dead: boolean, isSelected: boolean, select: (chosen: boolean) => void, detail: TableParts["detail"]): TemplateResult {
-  const opened = own && pageAddress.get("message") === item.id;
+  const opened = pageAddress.get("message") === item.id;
   const headers = shownHeaders(item.headers);
   const reason = reasonOf(item);
   const open = () => pageAddress.go({ message: opened ? "" : item.id }, { replace: true });
@@ -76,13 +76,9 @@ function row(item: Message, own: boolean, dead: boolean, isSelected: boolean, se
         <input type="checkbox" ?disabled=${!own} aria-label=${gettext("Select message #{position}", { position: item.position })} .checked=${isSelected} @change=${() => select(!isSelected)} />
       </td>
       <th scope="row" class="num">
-        ${
-          own
-            ? html`<button type="button" class="opens" data-id=${item.id} aria-expanded=${opened} @click=${open}>
-                ${count(item.position)}
-              </button>`
-            : count(item.position)
-        }
+        <button type="button" class="opens" data-id=${item.id} aria-expanded=${opened} @click=${open}>
+          ${count(item.position)}
+        </button>
       </th>
       <td><time datetime=${item.time} title=${`${fullTime(item.time)} · ${item.time}`}>${ago(item.time)}</time>
         ${item.state === "unsettled" ? html`<span class="tag">${gettext("unsettled")}</span>` : nothing}
