@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
+from mom_client import blocking
 from tests.browser.conftest import OpenPage, sign_in
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
@@ -76,3 +77,20 @@ def test_a_message_of_another_broker_shows_why_it_waits_there(
     # The queue and the message are at the other broker alone.
     assert all("404" in complaint for complaint in complaints)
     complaints.clear()
+
+
+def test_a_queue_leads_to_its_consumers_at_all_brokers(
+    brokers: list[BrokerProcess], open_page: OpenPage
+) -> None:
+    _, b2, b3 = brokers
+    address = f"stomp://{b2.host}:{b2.stomp_port}"
+    with (
+        blocking.Client(address, login=b2.user, passcode=b2.password) as client,
+        client.subscribe("/queue/bills"),
+        client.subscribe("/queue/other"),
+    ):
+        page = open_page(b3, "/console/queues/one?name=bills", sign_in(b3))
+        page.get_by_role("link", name="In the cluster").click()
+        rows = page.locator("[data-consumer]")
+        expect(rows).to_have_count(1)
+        expect(rows).to_contain_text("b2")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -54,6 +56,21 @@ def test_a_conflict_shows_the_current_values_next_to_the_submitted_ones(inside: 
     assert "<td>100</td><td>7</td>" in page
     spec = destination_spec("/queue/orders.new")
     assert spec is not None and spec.values == {"max_messages": 100}
+
+
+def test_in_a_cluster_a_destination_has_a_link_to_its_consumers_at_all_brokers(
+    inside: Client, settings: Any
+) -> None:
+    pages = {
+        "/console/queues/one?name=orders.new&tab=connect": "%2Fqueue%2Forders.new",
+        "/console/topics/one?name=prices&tab=connect": "%2Ftopic%2Fprices",
+    }
+    assert not any("/console/cluster/?filter=" in shown(inside, page) for page in pages)
+    settings.MOM = replace(settings.MOM, cluster_port=7676)
+    for page, destination in pages.items():
+        assert f'href="/console/cluster/?filter={destination}#cluster-consumers"' in shown(inside, page)
+    pattern = "/console/queues/one?name=orders.%3E&tab=settings"
+    assert "/console/cluster/?filter=" not in shown(inside, pattern)
 
 
 def test_emptied_fields_remove_settings(inside: Client) -> None:

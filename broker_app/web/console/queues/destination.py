@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -116,6 +117,7 @@ class QueuePage(Page):
             if tab
             else "console/destination/temporary.html",
             "bridge": bridge_of(name) if nature == FORWARDED else None,
+            "in_cluster": settings.MOM.cluster_port is not None and nature in (PLAIN, FORWARDED),
             **more,
         }
         return render(request, "console/destination.html", context)
