@@ -48,11 +48,39 @@ def states(broker: BrokerProcess) -> list[str]:
     return [link["state"] for link in broker.request("GET", "/api/v1/cluster").json()["links"]]
 
 
+def declare(broker: BrokerProcess, queue: str, **settings: object) -> None:
+    address = f"/api/v1/queues/{queue}"
+    assert broker.request("PUT", address, json_body=settings, if_none_match="*").status == 201
+
+
 def publish(broker: BrokerProcess, queue: str) -> str:
     """Send a message; returns its id."""
     reply = broker.request("POST", f"/api/v1/queues/{queue}/messages", b"hello", content_type="text/plain")
     assert reply.status == 201, reply.body
     return str(reply.json()["id"])
+
+
+@pytest.mark.parametrize(
+    ("queue", "settings", "shown"),
+    [
+        ("shared", {"max_messages": 300, "scope": "cluster"}, "per cluster, 300 effective"),
+        ("each", {"max_messages": 100, "scope": "broker"}, "per broker, 300 effective"),
+    ],
+)
+def test_a_limit_is_shown_with_its_scope_and_what_it_is_for_all_brokers_together(
+    brokers: list[BrokerProcess], open_page: OpenPage, queue: str, settings: dict[str, object], shown: str
+) -> None:
+    b1, _, b3 = brokers
+    declare(b1, queue, **settings)
+    poll(lambda: b3.request("GET", f"/api/v1/queues/{queue}").status == 200)
+    limit = settings["max_messages"]
+    for broker, used in ((b1, 1), (b3, 0)):
+        if used:
+            publish(broker, queue)
+        page = open_page(broker, f"/console/queues/one?name={queue}&tab=settings", sign_in(broker))
+        meter = page.locator("mom-limit-meter[limit=max_messages]")
+        expect(meter).to_contain_text(f"{used} of {limit} used")
+        expect(meter).to_contain_text(shown)
 
 
 def test_a_message_of_another_broker_shows_why_it_waits_there(
