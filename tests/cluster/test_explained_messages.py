@@ -14,7 +14,7 @@ from broker_app.rules.rule import Rule
 from tests.cli.conftest import CommandLine
 from tests.cluster.conftest import BROKERS, Brokers
 from tests.cluster.test_browsing import linked, page, send
-from tests.cluster.test_messages_across_brokers import QUEUE, consumers, shown
+from tests.cluster.test_messages_across_brokers import QUEUE, consumers, shown, take
 from tests.support.awaiting import becomes
 from tests.support.node_process import NodeProcess, Nodes
 
@@ -60,6 +60,19 @@ async def test_any_broker_has_the_answer_of_the_owner_and_names_it(several: Brok
         found = await asyncio.to_thread(mom, "queue", "why", *words)
         assert (found.code, found.err) == (OK, "ready in queue orders at broker b1\n")
         assert [row[0] for row in found.rows] == ["code", "no-consumer", "behind"]
+
+
+async def test_a_message_that_a_consumer_holds_elsewhere_is_named_after_its_owner(several: Brokers) -> None:
+    """The broker of the consumer, which has the message, knows who that is."""
+    b1, b2, b3, *_ = several
+    await linked(several)
+    await send(b1, "1")
+    async with b2.stomp() as client, client.subscribe(QUEUE) as messages:
+        (held,) = await take(messages, 1, ack=False)
+        for node, holder in ((b1, "broker b2"), (b2, "admin"), (b3, "broker b2")):
+            answer = await ask(node, f"{held.id}/why", ORDERS)
+            assert (answer["broker"], answer["reasons"][0]["facts"]["user"]) == ("b1", holder), node.name
+            assert (await ask(node, f"{held.id}/queue"))["broker"] == "b1"
 
 
 async def test_a_dead_letter_of_another_broker_is_found_in_its_queue(several: Brokers) -> None:

@@ -47,16 +47,17 @@ class ReturnedDelivery(NamedTuple):
 
 
 class Origin:
-    """The other broker, over one connection: it takes `acked` and `returned` when its `peer` is flushed.
-    `schedule_flush` is that of the turn."""
+    """The other broker, named `broker`, over one connection: it takes `acked` and `returned` when its `peer`
+    is flushed. `schedule_flush` is that of the turn."""
 
     __slots__ = (
-        *("_schedule_flush", "acked", "ended", "peer", "question", "returned"),
+        *("_schedule_flush", "acked", "broker", "ended", "peer", "question", "returned"),
         *("waiting", "waiting_bytes"),
     )
 
-    def __init__(self, peer: Peer, schedule_flush: Callable[[Peer], None]) -> None:
+    def __init__(self, peer: Peer, schedule_flush: Callable[[Peer], None], broker: str = "") -> None:
         self.peer = peer
+        self.broker = broker
         self._schedule_flush = schedule_flush
         self.acked: list[int] = []
         self.returned: list[ReturnedDelivery] = []

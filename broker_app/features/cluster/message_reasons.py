@@ -31,10 +31,12 @@ class MessageReason(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 class MessageReasons(msgspec.Struct, array_like=True, kw_only=True):
     """The answer: the queue `address` of the message, its state, and why it is there. `sent_to` and `block`
-    are what masks go by, which the broker of the client knows."""
+    are what masks go by, which the broker of the client knows. The `owner` is another broker if the message
+    is here for a consumer alone."""
 
     address: _Address
     state: Annotated[str, msgspec.Meta(max_length=20)]
     sent_to: _Address
     block: bytes
     reasons: Annotated[list[MessageReason], msgspec.Meta(max_length=200)]
+    owner: Annotated[str, msgspec.Meta(max_length=200)] = ""

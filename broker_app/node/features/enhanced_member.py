@@ -134,7 +134,7 @@ class EnhancedMember:
         pages, read = adopted.cluster.pages, adopted.engine.records
         pages.browse = Browser(client, read, Blocks(), limits).page
         finder = MessageFinder(client, read)
-        pages.explain = Explainer(adopted.broker, finder, adopted.cluster.report).explain
+        pages.explain = Explainer(adopted.broker, finder, adopted.cluster.report).explain_own
         note = taken.note
         takeover = taken.takeover
         self._events.report(

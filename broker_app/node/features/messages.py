@@ -77,7 +77,7 @@ class MessageFeature(Feature):
         cluster, finder = self._cluster, MessageFinder(rest.engine_client, read)
         message = MessageEndpoints(rest.engine_client, read, rest.blocks, rest.limits, finder)
         explainer = Explainer(self._parts.engine.broker, finder, cluster.report, self._bridges.supervisor)
-        cluster.explain = explainer.explain
+        cluster.explain = explainer.explain_own
         explanations = ExplanationEndpoints(explainer, finder, cluster.pages, cluster.report)
         return {
             "browse_queue": browser.messages,

@@ -53,7 +53,7 @@ class RemoteQueues(InnerReceiver):
         self._send = send
         self.peer = Peer(self, user=f"broker {broker}", own=True)
         turn = engine.broker.turn
-        self._origin = Origin(self.peer, turn.schedule_flush)
+        self._origin = Origin(self.peer, turn.schedule_flush, broker)
         self._interest = engine.broker.interest
         self._numbers: dict[Want, int] = {}
         self._wants: dict[int, Want] = {}

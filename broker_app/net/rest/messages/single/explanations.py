@@ -53,9 +53,16 @@ class Explainer:
         self._forwarding = forwarding
 
     async def explain(self, question: ReasonsQuestion) -> MessageReasons:
-        """The reasons for a message of this broker. Raises Refused if it has no such message."""
+        """The reasons for a message that is at this broker. Raises Refused if there is no such message."""
         address = question.address or await self._queue_of(question.id)
         return await self._finder.find(address, question.id, self._explained)
+
+    async def explain_own(self, question: ReasonsQuestion) -> MessageReasons:
+        """The reasons for a message that this broker owns, for the other ones. Raises Refused without it."""
+        found = await self.explain(question)
+        if found.owner:
+            raise Refused("not-found", f"the message {question.id!r} is here for a consumer alone")
+        return found
 
     async def _queue_of(self, message_id: str) -> str:
         queues = [one for one in self._finder.queues() if not is_reserved(parse(one).name)]
@@ -78,6 +85,7 @@ class Explainer:
             sent_to=message.envelope.address,
             block=message.envelope.block,
             reasons=[_with_times(reason) for reason in reasons],
+            owner=message.origin.broker if message.origin is not None else "",
         )
 
 
@@ -109,7 +117,7 @@ class ExplanationEndpoints:
         address = permitted_queue(request, BROWSE, request.query(("queue",)))
         question = ReasonsQuestion(id=request.name, address=address)
         try:
-            found = _Found(self._name(), await self._explainer.explain(question))
+            found = await self._here(question)
         except Refused as refusal:
             if refusal.code != "not-found":
                 raise
@@ -125,7 +133,8 @@ class ExplanationEndpoints:
         visible = await request.access.visible(request.client, queues)
         address = await self._finder.queue_among([one for one in queues if one in visible], request.name)
         if address is not None:
-            return json_reply({"queue": address.removeprefix(_QUEUES), **_at(self._name())})
+            here = await self._here(ReasonsQuestion(id=request.name, address=address))
+            return json_reply({"queue": address.removeprefix(_QUEUES), **_at(here.broker)})
         absent = (
             f"no queue that you may browse has a message {request.name[:80]!r}: it was consumed, deleted or "
             "moved"
@@ -133,10 +142,10 @@ class ExplanationEndpoints:
         found = await self._elsewhere(request, ReasonsQuestion(id=request.name), absent)
         return json_reply({"queue": found.reasons.address.removeprefix(_QUEUES), **_at(found.broker)})
 
-    def _name(self) -> str | None:
-        """The name of this broker in its cluster; None in none."""
-        others = self._others()
-        return others.name if others is not None else None
+    async def _here(self, question: ReasonsQuestion) -> _Found:
+        """The message at this broker, which it owns, or has for a consumer. Raises Refused without it."""
+        found, others = await self._explainer.explain(question), self._others()
+        return _Found((found.owner or others.name) if others is not None else None, found)
 
     async def _elsewhere(self, request: Request, question: ReasonsQuestion, absent: str) -> _Found:
         """The message at the first of the other brokers that has it in a queue that the client may browse.
