@@ -172,6 +172,11 @@ class Propagation:
         """True if any change that was made here is not in the record yet."""
         return bool(self._under_way or self._unproposed)
 
+    @property
+    def is_merging(self) -> bool:
+        """True if the record lacks a part of what is on the disk."""
+        return bool(self._merging)
+
     def _noted(self, changes: dict[_Key, Change], refusal: Refused | None) -> None:
         if refusal is not None:  # what was noted meanwhile is newer
             self._unproposed = changes | self._unproposed
@@ -222,14 +227,16 @@ class Propagation:
         """Merge what is on the disk, as much as there is time for in a turn of the loop: another broker may
         have proposed very much."""
         merged, self._has_merged = 0, True
-        while self._merging and merged < _AT_ONCE:
-            part = next(self._merging[0], 0)
-            if not part:
-                self._merging.popleft()
-            merged += part or _END
-        self._has_merged = merged > 0
-        if merged:
-            self._later(self._merge)
+        try:
+            while self._merging and merged < _AT_ONCE:
+                part = next(self._merging[0], 0)
+                if not part:
+                    self._merging.popleft()
+                merged += part or _END
+        finally:  # an error ends one change, and not what is merged behind it
+            self._has_merged = bool(merged or self._merging)
+            if self._has_merged:
+                self._later(self._merge)
 
     def _entered(self, entries: list[Entry], done: Done) -> Iterator[int]:
         """Merge entries and send them, in parts: the number of entries of each."""

@@ -19,12 +19,20 @@ _SPARE_LINES: Final = 1_000
 
 
 class RecordWriter:
-    """`configuration` returns the version up to which the configuration is in the record."""
+    """`configuration` returns the version up to which the configuration is in the record, and `is_merging`
+    whether the record lacks a part of what was written."""
 
-    def __init__(self, file: RecordFile, record: ChangeRecord, configuration: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        file: RecordFile,
+        record: ChangeRecord,
+        configuration: Callable[[], int],
+        is_merging: Callable[[], bool],
+    ) -> None:
         self._file = file
         self._record = record
         self._configuration = configuration
+        self._is_merging = is_merging
         self._waiting: list[tuple[Sequence[Entry], Saved]] = []
         self._wanted = asyncio.Event()
         self._lock = asyncio.Lock()
@@ -61,6 +69,8 @@ class RecordWriter:
                 # What was entered is in the file by now: a restart need not look for it.
                 await self._append([])
                 self._written_version = version
+        if self._is_merging():
+            return  # the record lacks what is merged in later turns; what is written next looks again
         if self._is_incomplete or self._file.lines > 2 * len(self._record.entries()) + _SPARE_LINES:
             try:
                 await self.compact()
@@ -70,6 +80,8 @@ class RecordWriter:
     async def compact(self) -> None:
         """Rewrite the file with the newest entries only. Raises Refused."""
         async with self._lock:
+            while self._is_merging():
+                await asyncio.sleep(0)
             entries, configuration = self._record.entries(), self._configuration()
             try:
                 await asyncio.to_thread(self._file.rewrite, entries, configuration)

@@ -67,7 +67,7 @@ class ReplicatedRecord:
         found = self._file.read()
         self._since = found.configuration
         record = self.record = ChangeRecord(found.entries)
-        self.writer = RecordWriter(self._file, record, self._noted_version)
+        self.writer = RecordWriter(self._file, record, self._noted_version, self._is_merging)
         self.propagation = Propagation(
             name,
             record,
@@ -87,6 +87,9 @@ class ReplicatedRecord:
     def _noted_version(self) -> int:
         """The version of the configuration up to which a restart has to look for no change."""
         return 0 if self.propagation.has_unentered else self._destinations.version
+
+    def _is_merging(self) -> bool:
+        return self.propagation.is_merging
 
     async def start(self, version: int, rows: Rows) -> None:
         """Compare the record with the configuration and the subscriptions of this broker, and follow both.

@@ -20,7 +20,7 @@ from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.record.change_record import SUBSCRIPTION, Change, Entry
 from broker_app.features.cluster.record.propagation import Propagation
 
-#: until one that could not be changed, because it has consumers, is tried again
+#: seconds until one is tried again that has consumers, or that was changed here
 _RETRY_S: Final = 1.0
 _OWN: Final = "$"
 
@@ -80,11 +80,11 @@ class SubscriptionChanges:
                 asyncio.get_running_loop().call_later(_RETRY_S, self._wanted.set)
 
     async def _carry_out(self, name: str) -> None:
+        if self._propagation.is_under_way(SUBSCRIPTION, name):
+            return  # what a client has changed here meanwhile may be newer, and may not: it is tried again
         wanted = _terms(self._record.value(SUBSCRIPTION, name))
         try:
-            # A change that a client has made here meanwhile is newer.
-            if not self._propagation.is_under_way(SUBSCRIPTION, name):
-                await self._make_equal(name, self._present(name), wanted)
+            await self._make_equal(name, self._present(name), wanted)
         except Refused as refusal:
             if self._refused.get(name) != refusal.detail:
                 self._refused[name] = refusal.detail
