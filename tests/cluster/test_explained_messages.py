@@ -22,9 +22,13 @@ BOB, ANN = UserFacts("bob", "bob"), UserFacts("ann", "ann")
 ORDERS = "orders"
 
 
-async def ask(node: NodeProcess, path: str, queue: str = "", user: UserFacts | None = None) -> Any:
+async def ask(
+    node: NodeProcess, path: str, queue: str = "", user: UserFacts | None = None, **query: str
+) -> Any:
+    if queue:
+        query["queue"] = queue
     async with node.rest(user) as http:
-        return (await http.get(f"/messages/{path}", params={"queue": queue} if queue else {})).json()
+        return (await http.get(f"/messages/{path}", params=query)).json()
 
 
 async def ids(node: NodeProcess, queue: str = "orders") -> list[str]:
@@ -55,6 +59,8 @@ async def test_any_broker_has_the_answer_of_the_owner_and_names_it(several: Brok
             f"/queue/orders has no consumers at {', '.join(('b1', *others))}"
         )
         assert await ask(node, f"{second}/queue") == {"queue": "orders", "broker": "b1"}
+    of_this_alone = await ask(b3, f"{second}/why", ORDERS, scope="broker")
+    assert (of_this_alone["status"], "asked" in of_this_alone["detail"]) == (404, False)
     mom = mom_at(b3, tmp_path / "home")
     for words in (("orders", second), (second,)):
         found = await asyncio.to_thread(mom, "queue", "why", *words)

@@ -83,3 +83,15 @@ def test_each_row_has_its_test(file: str, name: str) -> None:
         assert f'test("{name}"' in text
         return
     assert re.search(rf"^ *(async )?def {name or 'test_'}", text, re.MULTILINE)
+
+
+def test_each_file_that_shows_a_point_of_clusters_exists() -> None:
+    """A path without a folder is in tests/cluster/."""
+    text = (ROOT / "docs" / "decisions" / "0028-clusters.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\|.*\| ([^|]*) \|$", text.partition("## What shows it")[2], re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`([\w/]+\.py)`", cell)}
+    assert len(named) > 40
+    tests = ROOT / "tests"
+    assert [
+        one for one in sorted(named) if not (tests / (one if "/" in one else f"cluster/{one}")).exists()
+    ] == []

@@ -35,8 +35,10 @@ def why(
     queue = named[0] if named else queue
     rest = given.rest()
     names, absent = ([queue_name(queue)], "") if queue else _queues(rest, message_id)
+    # Of many queues only this broker's: each of the others might look through all that waits in each.
+    scope = "cluster" if len(names) == 1 else "broker"
     for name in names:
-        found = _ask(rest, message_id, name, certain=queue is not None)
+        found = _ask(rest, message_id, name, scope, certain=queue is not None)
         if found is not None:
             where = f" at broker {found['broker']}" if "broker" in found else ""
             given.output.say(f"{found['state']} in queue {name}{where}")
@@ -56,10 +58,10 @@ def _queues(rest: Rest, message_id: str) -> tuple[list[str], str]:
         return [row["name"] for row in rest.pages("/queues")], failure.what
 
 
-def _ask(rest: Rest, message_id: str, queue: str, *, certain: bool) -> Facts | None:
+def _ask(rest: Rest, message_id: str, queue: str, scope: str, *, certain: bool) -> Facts | None:
     """The broker's explanation. None, or a Failure if `certain`, when the message is not in that queue."""
     try:
-        answer: Facts = rest.get(f"/messages/{quote(message_id, safe='')}/why", queue=queue)
+        answer: Facts = rest.get(f"/messages/{quote(message_id, safe='')}/why", queue=queue, scope=scope)
     except Failure as failure:
         if certain or failure.code != NOT_FOUND:
             raise

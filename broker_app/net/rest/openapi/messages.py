@@ -326,7 +326,14 @@ PATHS: Json = {
         "get": operation(
             "explain_message", "Why a message is where it is; in a cluster of the broker that owns it",
             {"200": json_reply("reasons, the weightiest first", ref("Explanation"))}, 404, 503,
-            parameters=[ID, parameter("queue", NAME, "where it is", required=True)],
+            parameters=[
+                ID,
+                parameter("queue", NAME, "where it is", required=True),
+                parameter(
+                    "scope", {"enum": ["cluster", "broker"]},
+                    "ask the other brokers of the cluster for what this one does not have (default), or not",
+                ),
+            ],
         ),
     },
     "/messages/{id}/body": {

@@ -28,6 +28,7 @@ from broker_app.net.rest.features.bridge_reason import with_bridge
 from broker_app.net.rest.features.cluster_reason import with_cluster
 from broker_app.net.rest.messages import message_json
 from broker_app.net.rest.messages.browse import Shown
+from broker_app.net.rest.messages.browse_query import is_of_cluster
 from broker_app.net.rest.messages.single.message_finder import MessageFinder
 from broker_app.net.rest.messages.single.single_message import permitted_queue
 from broker_app.net.rest.node.cluster import ReadCluster
@@ -114,12 +115,13 @@ class ExplanationEndpoints:
 
     async def why(self, request: Request) -> Reply:
         """GET messages/{id}/why"""
-        address = permitted_queue(request, BROWSE, request.query(("queue",)))
+        query = request.query(("queue", "scope"))
+        address, is_asked_everywhere = permitted_queue(request, BROWSE, query), is_of_cluster(query)
         question = ReasonsQuestion(id=request.name, address=address)
         try:
             found = await self._here(question)
         except Refused as refusal:
-            if refusal.code != "not-found":
+            if refusal.code != "not-found" or not is_asked_everywhere:
                 raise
             found = await self._elsewhere(request, question, refusal.detail)
         return json_reply(
