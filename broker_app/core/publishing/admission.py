@@ -310,14 +310,15 @@ class Admission:
         self._answer_disconnect(peer)
 
     def refuse_overdue(self) -> None:
-        """Refuse messages that were blocked too long."""
+        """Refuse messages that were blocked too long, and for which there is no space now either."""
         self._destination_limits.forget_full()
+        self._admit_broker_wide()
         for queue in list(self.blocked_queues):
             if queue.limit_usage is not None:
                 self._refuse_overdue(queue.limit_usage.blocked, queue_full(queue))
-        alarm = self._resource_alarms.alarm
-        if alarm is not None:  # without one, they are admitted in this turn
-            self._refuse_overdue(self.blocked_by_alarm, alarm.refusal)
+        if self.blocked_by_alarm:
+            alarm = self._resource_alarms.alarm
+            self._refuse_overdue(self.blocked_by_alarm, alarm.refusal if alarm is not None else _late())
 
     def _refuse_overdue(self, waiting: deque[BlockedPublish], refusal: Refused) -> None:
         overdue = [entry for entry in waiting if entry.until_ms <= self._turn.now_ms]
