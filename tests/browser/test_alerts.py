@@ -1,8 +1,17 @@
 """Alerts, from the overview to their page, in a real browser."""
 
+from typing import Any
+
 from playwright.sync_api import Page, expect
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
+
+
+def events_of(broker: BrokerProcess, rule: str) -> list[Any]:
+    """The facts of the events of an alert rule."""
+    logged = broker.request("GET", "/api/v1/events?kind=alerts").json()["items"]
+    return [one["facts"] for one in logged if one["name"] == rule]
 
 
 def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: BrokerProcess) -> None:
@@ -38,10 +47,10 @@ def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: Brok
     expect(alert).to_contain_text("until")
     assert page.url.endswith("/console/alerts/?state=silenced")
 
+    poll(lambda: len(events_of(broker, "at-once")) == 4)  # what comes later waits behind a link
     page.get_by_role("link", name="Events", exact=True).click()
     expect(page.get_by_role("row", name="at-once")).to_have_count(4)
-    logged = broker.request("GET", "/api/v1/events?kind=alerts").json()["items"]
-    found = [one["facts"] for one in logged if one["name"] == "at-once"]
+    found = events_of(broker, "at-once")
     assert [(one["condition"], one["subject"], one["value"], one["found"]["depth"]) for one in found] == [
         ("no-consumer", "/queue/orders.new", 1, 1)
     ] * 4

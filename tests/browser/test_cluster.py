@@ -24,7 +24,7 @@ def webs_linked_to(broker: BrokerProcess) -> list[str]:
 
 def removals(broker: BrokerProcess) -> list[tuple[str, str]]:
     """The members whose removal was ordered, with the reasons, by the audit log."""
-    entries = broker.request("GET", "/api/v1/audit?kind=cluster&action=removed").json()["items"]
+    entries = broker.request("GET", "/api/v1/audit?kind=cluster&action=removal%20ordered").json()["items"]
     return [(entry["name"], entry["reason"]) for entry in entries]
 
 

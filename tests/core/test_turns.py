@@ -48,9 +48,9 @@ def costs_s(
     exclusive: bool = False,
     messages: int = 0,
 ) -> tuple[float, float]:
-    """The processor time to subscribe so many times, and to end these subscriptions; the least of two."""
+    """The processor time to subscribe so many times, and to end these subscriptions; the least of five."""
     found, ack = [], c.INDIVIDUAL if messages else c.AUTO
-    for _ in range(2):
+    for _ in range(5):
         client = Stage().client()
         begin = [
             c.Subscribe(client.peer, str(id), address, ack, render_key=id, exclusive=exclusive and id % 2 > 0)
