@@ -1,7 +1,8 @@
 """The database of the configuration: a SQLite file in the data directory, or one that brokers share."""
 
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import dj_database_url
 from dj_database_url import ParseError, UnknownSchemeError
@@ -13,6 +14,8 @@ _SQLITE = "django.db.backends.sqlite3"
 # What is removed or replaced is overwritten, so that a former password stays nowhere in the file.
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA secure_delete=ON"
 _POSTGRES = "django.db.backends.postgresql"
+#: bytes of the file by which processes share the log of SQLite
+_SHARED_LOG_BYTES: Final = 32 * 1024
 
 
 def database(url: str | None, data: Path) -> dict[str, Any]:
@@ -79,12 +82,23 @@ def _wrong() -> ConfigError:
     )
 
 
+def _is_full(data: Path) -> bool:
+    try:
+        return shutil.disk_usage(data).free < _SHARED_LOG_BYTES
+    except OSError:
+        return False
+
+
 def trouble(error: OperationalError, data: Path) -> str:
     """The error of the configuration in `data`, or of the database that brokers share."""
     if "disk" not in str(error) and "readonly" not in str(error):
         return f"the configuration cannot be used: {error}"
-    fix = "make room on that disk" if "full" in str(error) else "see `mom doctor`"
+    reason = str(error)
+    # SQLite reports an I/O error where it cannot even make the file by which processes share its log.
+    if "full" not in reason and _is_full(data):
+        reason = f"the disk is full ({reason})"
+    fix = "make room on that disk" if "full" in reason else "see `mom doctor`"
     return (
-        f"the configuration cannot be written: {error}\n  where: {data.resolve()}\n"
+        f"the configuration cannot be written: {reason}\n  where: {data.resolve()}\n"
         f"  fix:   {fix}, or choose another directory with --data"
     )
