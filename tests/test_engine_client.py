@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
-from broker_app.core.message import Envelope
+from broker_app.core.message import Envelope, Message
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.journal.port import Damaged, Found
@@ -59,6 +60,43 @@ async def test_questions_end_with_the_engine(client: EngineClient) -> None:
     await client.engine.stop()
     with pytest.raises(Refused, match="not-active"):
         await client.inspect(lambda: None)
+
+
+class Sink:
+    """Takes deliveries and the end of a subscription."""
+
+    def collect(self, tag: int, message: Message) -> None: ...
+    def end(self, refusal: Refused) -> None: ...
+
+
+async def test_a_client_that_leaves_as_its_newer_connection_takes_over_is_no_internal_error(
+    client: EngineClient,
+) -> None:
+    former, newer = EngineClient(client.engine, "anna"), EngineClient(client.engine, "anna")
+    before = internal_errors.total
+    for one in (former, newer):
+        one.peer.client_key = "anna", None, "", "app-7"
+        id = one.open_collection(Sink(), "anna")
+        one.submit(c.Subscribe(one.peer, id, "/topic/a", c.INDIVIDUAL, name="mine", durable=True))
+        if one is former:
+            await client.turn()
+    former.disconnect()
+    await client.turn()
+    assert (internal_errors.total, list(newer.peer.subscriptions)) == (before, [id])
+
+
+async def test_a_client_that_leaves_as_too_much_waits_for_its_subscription_is_no_internal_error() -> None:
+    engine = Engine(Broker(limits=Limits(topic_pending=3)), MemoryJournal())
+    engine.recover()
+    sender, reader = EngineClient(engine, "test"), EngineClient(engine, "anna")
+    before = internal_errors.total
+    reader.submit(c.Subscribe(reader.peer, reader.open_collection(Sink(), "anna"), "/topic/a", c.INDIVIDUAL))
+    await sender.turn()
+    sender.submit(c.Publish(sender.peer, [(Envelope("/topic/a"), b"x", None)] * 5))
+    reader.disconnect()
+    await sender.turn()
+    await engine.stop()
+    assert internal_errors.total == before
 
 
 async def test_records_of_which_only_heads_are_needed_are_kept_without_bodies() -> None:

@@ -165,8 +165,18 @@ class _Departure:
         """Do nothing: the engine has ended, and lets go of everything."""
 
 
-#: receives what comes for clients that have left
-_NO_RECEIVER: Final = InnerReceiver()
+class _NoReceiver(InnerReceiver):
+    """Receives what comes for clients that have left: the batch in which one leaves may have ended a
+    subscription of it, or closed it in favour of its newer connection."""
+
+    def close(self, refusal: Refused) -> None:
+        """Do nothing."""
+
+    def subscription_ended(self, subscription: Subscription, refusal: Refused) -> None:
+        """Do nothing."""
+
+
+_NO_RECEIVER: Final = _NoReceiver()
 
 
 class DeliverySink(Protocol):
