@@ -63,6 +63,15 @@ def test_a_watch_that_is_full_costs_publishers_nothing_until_it_is_read() -> Non
     assert A not in taps
 
 
+def test_a_watch_that_was_closed_is_not_opened_again_by_what_is_still_read_of_it() -> None:
+    watched = Watched(most=2)
+    for body in (b"1", b"2", b"3"):
+        watched.client.publish(A, body)
+    watched.watch.close()
+    assert watched.watch.take().more
+    assert A not in watched.stage.broker.store.taps
+
+
 def test_a_message_that_comes_back_is_noted_again() -> None:
     watched = Watched()
     message = watched.client.publish(A, b"1")

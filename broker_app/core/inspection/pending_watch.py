@@ -32,6 +32,7 @@ class PendingWatch:
         "_address",
         "_explicit_ids",
         "_ids",
+        "_is_open",
         "_more",
         "_most",
         "_notify",
@@ -48,6 +49,7 @@ class PendingWatch:
         self._ids = ids
         self._most = most
         self._notify = notify
+        self._is_open = False
         self._begin()
 
     def _begin(self) -> None:
@@ -59,10 +61,12 @@ class PendingWatch:
 
     def open(self) -> None:
         """Begin to note messages."""
+        self._is_open = True
         self._taps.add(self._address, self)
 
     def close(self) -> None:
         """Note no more messages."""
+        self._is_open = False
         self._taps.remove(self._address, self)
         self._notify = _nothing
 
@@ -92,7 +96,7 @@ class PendingWatch:
         ]
         arrivals = Arrivals(list(seqs), ids, self._more)
         self._begin()
-        if arrivals.more:
+        if arrivals.more and self._is_open:  # its reader may have left since it asked
             self.open()
         return arrivals
 
