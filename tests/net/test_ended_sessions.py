@@ -20,15 +20,21 @@ from broker_app.net.json.subscriptions import JsonDeliveries, Notifications
 from broker_app.net.stomp.conversation import Conversation
 from broker_app.net.stomp.delivery_tags import Tags
 from broker_app.net.stomp.session import StompSession
+from broker_app.net.stomp.transports.local import LocalConnection, LocalPipe
 from broker_app.net.stomp.transports.tcp import TcpConnection
+from broker_app.net.stomp.transports.websocket import WebSocketConnection
 from mom_client.stomp.parser import Parser
 from tests.net.test_json_session import opened
+from tests.net.test_websocket import CONNECT
+from tests.net.test_websocket import opened as over_websocket
+from tests.support.awaiting import until
 from tests.support.patience import patient
 from tests.support.small_broker import SmallBroker, small_broker
 
-_OF_STOMP = StompSession, Conversation, Parser, Tags, Peer, Subscription, TcpConnection
+_OF_STOMP = StompSession, Conversation, Parser, Tags, Peer, Subscription
+_OF_TRANSPORTS = TcpConnection, WebSocketConnection, LocalConnection
 _OF_JSON = JsonSession, JsonConnection, EngineClient, JsonDeliveries, Notifications, ArrivalFeed, PendingWatch
-_OF_SESSIONS = frozenset((*_OF_STOMP, *_OF_JSON))
+_OF_SESSIONS = frozenset((*_OF_STOMP, *_OF_TRANSPORTS, *_OF_JSON))
 
 
 @pytest.fixture
@@ -84,6 +90,22 @@ async def hesitate(broker: SmallBroker) -> None:
     await client.close()
 
 
+async def surf(broker: SmallBroker) -> None:
+    """A client of STOMP over WebSocket receives a message, and leaves."""
+    client = await over_websocket(broker)
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/e\nack:client\n\n\0SEND\ndestination:/queue/e\n\nx\0")
+    assert b"MESSAGE\n" in await client.data()
+    await client.leave()
+
+
+async def stay_inside(broker: SmallBroker) -> None:
+    """A client within the process logs in."""
+    pipe = LocalPipe(broker.registry)
+    await pipe.send(CONNECT)
+    assert (await pipe.receive()).startswith(b"CONNECTED\n")
+    await pipe.close()
+
+
 async def call_back(broker: SmallBroker) -> None:
     """A client of callbacks has a subscription, and leaves."""
     client = await opened(broker)
@@ -92,7 +114,7 @@ async def call_back(broker: SmallBroker) -> None:
     await client.conversation.leave()
 
 
-@pytest.mark.parametrize("session", [consume, leave, blunder, browse, hesitate, call_back])
+@pytest.mark.parametrize("session", [consume, leave, blunder, browse, hesitate, surf, stay_inside, call_back])
 async def test_a_session_that_has_ended_is_freed_without_the_garbage_collector(
     broker: SmallBroker, session: Callable[[SmallBroker], Awaitable[None]], uncollected: None
 ) -> None:
@@ -110,3 +132,14 @@ async def test_a_session_that_has_ended_is_freed_without_the_garbage_collector(
 def _objects() -> Counter[str]:
     """The objects of sessions that exist, by class."""
     return Counter(type(one).__qualname__ for one in gc.get_objects() if type(one) in _OF_SESSIONS)
+
+
+async def test_a_session_that_was_freed_is_known_by_its_id_to_a_list_that_was_begun_before(
+    broker: SmallBroker,
+) -> None:
+    client = await broker.client()
+    (session,) = broker.registry.sessions
+    id, of_parts = session.peer.connection, session.conversation
+    await client.close()
+    await until(lambda: of_parts.session is not session)
+    assert (session.peer.connection, bool(id)) == (id, True)

@@ -238,9 +238,10 @@ class Conversation:
     def forget(self) -> None:
         """Let go of all that refers to the session, which has ended: it is freed at once then, and need not
         wait until the garbage collector looks at everything."""
-        ended = EndedConversation(self.transport)
+        ended, peer = EndedConversation(self.transport), Peer(InnerReceiver())
+        peer.connection = self.peer.connection  # a list that was begun before shows it by its id
         self.session = self.transport = ended
-        self.peer = Peer(InnerReceiver())
+        self.peer = peer
         self.bridge = None
 
     def note(self, event: str, detail: str, code: str = "", by: str = "") -> None:
