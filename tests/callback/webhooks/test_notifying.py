@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import standardwebhooks
 
+from broker_app.base.internal_errors import internal_errors
 from broker_app.features.callbacks.webhooks.notifier import Notifier
 from broker_app.journal.errors import Busy
 from tests.callback.webhooks.hooks import SECRET, callback, hooks, until
@@ -116,12 +117,14 @@ async def test_a_journal_that_cannot_be_read_for_a_moment_ends_no_notifications(
                 found(None, Busy("files cannot be opened now: too many open files"))
 
         journal.read = busy_once  # type: ignore[method-assign]
+        before = internal_errors.total
         await own.have(callback(there.url, mode="notify"))
         first = (await there.count(1))[0].json()
         assert refused, "the journal was asked"
         assert (first["pending"], len(first["seqs"])) == (12, 12), "what waited is reported all the same"
         await own.publish(b"later")
         assert (await there.count(2))[1].json()["pending"] == 13
+        assert internal_errors.total == before, "that is no error of the broker"
 
 
 async def test_a_notifier_that_an_error_ends_is_started_again(
