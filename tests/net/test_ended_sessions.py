@@ -20,6 +20,7 @@ from broker_app.net.json.subscriptions import JsonDeliveries, Notifications
 from broker_app.net.stomp.conversation import Conversation
 from broker_app.net.stomp.delivery_tags import Tags
 from broker_app.net.stomp.session import StompSession
+from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.stomp.transports.local import LocalConnection, LocalPipe
 from broker_app.net.stomp.transports.tcp import TcpConnection
 from broker_app.net.stomp.transports.websocket import WebSocketConnection
@@ -123,6 +124,29 @@ async def test_a_session_that_has_ended_is_freed_without_the_garbage_collector(
     await session(broker)
     broker.clients.clear()
 
+    await _until_left(before)
+
+
+async def test_the_session_whose_time_limits_were_checked_last_is_freed_too(
+    broker: SmallBroker, uncollected: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, checked, tick = _objects(), asyncio.Event(), SessionRegistry._tick
+
+    def noted(registry: SessionRegistry, session: StompSession, now: float, step: float) -> None:
+        tick(registry, session, now, step)
+        checked.set()
+
+    monkeypatch.setattr(SessionRegistry, "_tick", noted)
+    client = await broker.client()
+    async with asyncio.timeout(patient(10)):
+        await checked.wait()
+    await client.close()
+    broker.clients.clear()
+    await _until_left(before)
+
+
+async def _until_left(before: Counter[str]) -> None:
+    """Wait until no more objects of sessions exist than before."""
     deadline = asyncio.get_running_loop().time() + patient(10)
     while left := _objects() - before:
         assert asyncio.get_running_loop().time() < deadline, f"left of the session: {dict(left)}"

@@ -258,11 +258,16 @@ class SessionRegistry:
         while True:
             step = self._step
             await asyncio.sleep(step)
-            now = time.monotonic()
-            async for session in in_turns(list(self.sessions)):
-                if session in self.sessions and session not in self._fast:
-                    self._tick(session, now, step)
+            await self._check_others(step)
             await self._forget_those_that_left()
+
+    async def _check_others(self, step: float) -> None:
+        """Check the sessions without fast heart-beats. By itself: between two checks nothing here may refer
+        to the last session, which would not be freed."""
+        now = time.monotonic()
+        async for session in in_turns(list(self.sessions)):
+            if session in self.sessions and session not in self._fast:
+                self._tick(session, now, step)
 
     async def _forget_those_that_left(self) -> None:
         left, self._leaving = self._leaving, []
