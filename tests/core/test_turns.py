@@ -26,7 +26,7 @@ from tests.core.storm import storm
 from tests.support.chance import rounds
 
 #: how much more six times as many commands may cost; it is 36 where each costs the number of all
-LINEAR = 12
+LINEAR = 18
 
 
 def cost_s(client: Client, run: Sequence[c.Command]) -> float:
