@@ -27,7 +27,7 @@ MANY: Final = 10_000
 #: collections of the first generation from one of the second to the next, and of that to a full one, at least
 _OFTEN: Final = 5, 2
 #: bytes that the process grows by, at least, until everything is looked at again
-GROWN_BYTES: Final = 128 * 1024 * 1024
+GROWN_BYTES: Final = 512 * 1024 * 1024
 
 
 class CollectorPauses:
