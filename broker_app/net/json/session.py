@@ -292,8 +292,8 @@ class JsonSession:
         try:
             await client.answer(reply)
         except Refused:
-            del self.subscriptions[operation.id]
-            self._close_subscription(deliveries)
+            if self.subscriptions.pop(operation.id, None) is not None:  # else a changed policy has ended it
+                self._close_subscription(deliveries)
             raise
 
     def _check_credit(self, credit: int) -> None:
