@@ -60,6 +60,7 @@ def test_interpreters_are_looked_for_once(tmp_path: Path) -> None:
     assert len(looks.read_text().splitlines()) == 1
 
 
+@pytest.mark.process
 def test_a_wheel_is_built_without_what_tests_need() -> None:
     recipes = subprocess.run(
         ["make", "--dry-run", "--always-make", "wheel"],

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks import instruction_counter
 from benchmarks.core import BODY, Silent, decide
 from benchmarks.instruction_counter import InstructionCounter
@@ -44,6 +46,7 @@ def test_a_message_passes_the_core_in_few_instructions() -> None:
     assert core / turns < MOST
 
 
+@pytest.mark.process
 def test_a_program_reports_what_it_did_since_the_last_signal(tmp_path: Path) -> None:
     output, program = tmp_path / "counts.json", tmp_path / "program.py"
     program.write_text(

@@ -53,6 +53,7 @@ def test_memory_for_each_message_is_not_judged_from_a_shallow_backlog() -> None:
     assert len(promises(replace(GOOD, count=10_000))) == 3
 
 
+@pytest.mark.process
 def test_the_section_has_a_row_for_each_promise_of_each_journal() -> None:
     text = section([("own files", GOOD), ("postgres", GOOD)], PLACE, GOOD.count, "It was not quiet.")
     assert text.count("| pass |") == 8

@@ -93,6 +93,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     machine.stop()
 
 
+@pytest.mark.process
 def test_two_programs_that_start_together_share_one_callback_broker_that_outlives_them(
     machine: Machine,
 ) -> None:
@@ -135,6 +136,7 @@ def remote(tmp_path: Path) -> Iterator[BrokerProcess]:
     remote.kill()
 
 
+@pytest.mark.process
 def test_two_clients_that_start_together_use_one_callback_broker_that_outlives_them(
     machine: Machine, remote: BrokerProcess
 ) -> None:

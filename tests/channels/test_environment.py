@@ -26,7 +26,7 @@ ECHO: list[bytes] = [b"a", b"", b"c" * 3]
 
 
 @pytest.fixture(scope="module")
-def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def sites(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """Three sites; b1 is the master."""
     with nodes_in(tmp_path_factory.mktemp("sites")) as nodes:
         brokers = Brokers(nodes, 3, keeper=0, cluster_dynamic_keeper=True)

@@ -19,7 +19,7 @@ REQUESTS = "/topic/$channel.requests"
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def broker(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """The broker b1, whose cluster has the address of no other."""
     with nodes_in(tmp_path_factory.mktemp("hostile")) as made:
         brokers = Brokers(made, 1)

@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def broker(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     with nodes_in(tmp_path_factory.mktemp("large")) as made:
         brokers = Brokers(made, 1)
         brokers.start()

@@ -22,7 +22,7 @@ ANSWER = "/channel/$answer"
 
 
 @pytest.fixture(scope="module")
-def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def sites(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """b1, which is the master, b2 and b3."""
     with nodes_in(tmp_path_factory.mktemp("sites")) as made:
         brokers = Brokers(made, 3, keeper=0)

@@ -88,6 +88,7 @@ def is_of_this_machine(path: str) -> bool:
     return not OF_THIS_MACHINE.isdisjoint((path, path.split()[0]))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("by", ["MOM_URL", "--url", "a context", "MOM_CONTEXT"])
 def test_each_command_uses_the_broker_that_is_named(
     mom: Any, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -46,7 +46,7 @@ class Brokers:
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[Nodes]:
+def nodes(processes: None, tmp_path: Path) -> Iterator[Nodes]:
     with nodes_in(tmp_path) as made:
         yield made
 

@@ -177,7 +177,7 @@ FLOODS: dict[str, Flood] = {
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def brokers(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """Two brokers for all tests here; the first keeps the change record, and is the one that is flooded."""
     with nodes_in(tmp_path_factory.mktemp("floods")) as nodes:
         made = Brokers(nodes, 2, keeper=0, max_body_bytes=MOST)

@@ -36,7 +36,7 @@ _BLOCKED_S = 0.5
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+def broker(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """One broker for all tests here: each leaves it as it was."""
     port = reserve_port()
     with nodes_in(tmp_path_factory.mktemp("hostile")) as nodes:

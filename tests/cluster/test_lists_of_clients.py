@@ -24,7 +24,7 @@ SOON_S = 2.0
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, NodeProcess]]:
+def brokers(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, NodeProcess]]:
     """A1 follows brokers that join and leave, and offers some of them; B7 follows those that join; C3 only
     rebalances. The cluster is written as ActiveMQ's users write it."""
     settings: dict[str, dict[str, Any]] = {

@@ -34,7 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, NodeProcess]]:
+def brokers(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, NodeProcess]]:
     with nodes_in(tmp_path_factory.mktemp("lists")) as nodes:
         ports = reserve_ports(len(SETTINGS))
         cluster = tuple(f"127.0.0.1:{port}" for port in ports)

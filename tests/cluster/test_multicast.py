@@ -37,14 +37,16 @@ def segment() -> Iterator[Cable]:
 
 
 @pytest.fixture(scope="module")
-def far(segment: Cable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def far(processes: None, segment: Cable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """Brokers on the machine at the far end."""
     with nodes_in(tmp_path_factory.mktemp("far"), segment.far) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def two(segment: Cable, far: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess]]:
+def two(
+    processes: None, segment: Cable, far: Nodes, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[NodeProcess]]:
     """Two brokers on two machines, which know nothing of each other but the secret."""
     common: dict[str, Any] = {
         "cluster_port": 7676, "cluster_secret": SECRET, "update_cluster_clients": True, **BY_MULTICAST,

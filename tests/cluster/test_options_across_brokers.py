@@ -22,7 +22,7 @@ from tests.support.patience import patient
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def brokers(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """Three brokers that run, with queues whose expired messages become dead letters, and a local one."""
     with nodes_in(tmp_path_factory.mktemp("options")) as nodes:
         made = Brokers(nodes, 3)

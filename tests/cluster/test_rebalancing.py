@@ -28,7 +28,7 @@ PATIENT_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def pair(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """Two brokers that run, and send clients lists."""
     with nodes_in(tmp_path_factory.mktemp("rebalancing")) as nodes:
         brokers = Brokers(nodes, 2, update_cluster_clients=True)

@@ -22,7 +22,7 @@ QUEUE = "/queue/orders"
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def three(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """Three brokers, which send their clients no lists."""
     with nodes_in(tmp_path_factory.mktemp("redirects")) as nodes:
         brokers = Brokers(nodes, 3)

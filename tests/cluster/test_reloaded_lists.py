@@ -51,7 +51,7 @@ class Plant:
 
 
 @pytest.fixture(scope="module")
-def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
+def plant(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
     folder = tmp_path_factory.mktemp("reloaded")
     file = folder / "cluster.properties"
     ports = reserve_ports(3)

@@ -13,6 +13,7 @@ from tests.support.chance import FIRST_SEED
 from tests.support.patience import patient
 
 
+@pytest.mark.process
 @pytest.mark.timeout(patient(3_600 if "SOAK" in os.environ else 120))
 async def test_nothing_is_lost_or_repeated_unmarked_while_brokers_and_links_of_a_cluster_come_and_go(
     tmp_path: Path,

@@ -31,6 +31,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Members]:
                     broker.kill()
 
 
+@pytest.mark.process
 async def test_a_client_without_reconnecting_reconnects_all_the_same_and_misses_nothing(
     pair: Members,
 ) -> None:
@@ -73,6 +74,7 @@ async def order(broker: MemberProcess, verb: str, seen_by: MemberProcess) -> Non
     await becomes(is_quiesced, verb == "quiesce")
 
 
+@pytest.mark.process
 async def test_a_client_whose_member_is_killed_is_sent_by_the_wrong_one_to_the_one_that_takes_over(
     tmp_path: Path,
 ) -> None:

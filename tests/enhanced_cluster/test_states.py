@@ -10,6 +10,8 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import pytest
+
 from broker_app.cli.base.failures import OK
 from broker_app.features.enhanced_cluster.client_refusal import REFUSES_S
 from tests.cli.conftest import CommandLine
@@ -87,6 +89,7 @@ async def refusing_s(member: MemberProcess) -> float:
     return float(found[1])
 
 
+@pytest.mark.process
 async def test_a_takeover_that_runs_and_one_that_failed_are_shown_and_it_is_made_up_for(
     tmp_path: Path,
 ) -> None:
@@ -152,6 +155,7 @@ async def test_a_takeover_that_runs_and_one_that_failed_are_shown_and_it_is_made
         assert await state_of(b1, b3) == "TAKEOVER_COMPLETE"
 
 
+@pytest.mark.process
 async def test_a_member_that_mom_shuts_down_without_failover_is_shown_as_it_stops_and_starts_with_all_it_had(
     tmp_path: Path,
 ) -> None:

@@ -36,7 +36,7 @@ def nodes(processes: None, line: Cable, tmp_path: Path) -> Iterator[Nodes]:
 
 
 @pytest.fixture
-def far_nodes(line: Cable, tmp_path: Path) -> Iterator[Nodes]:
+def far_nodes(processes: None, line: Cable, tmp_path: Path) -> Iterator[Nodes]:
     with nodes_in(tmp_path, line.far) as made:
         yield made
 

@@ -73,7 +73,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def foreign(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+def foreign(processes: None, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
     with nodes_in(tmp_path_factory.mktemp("nodes")) as nodes:
         home = nodes.node("home")
         made = Foreign(server, home)

@@ -39,7 +39,7 @@ OF_CLIENTS = CLIENTS | UNKNOWN
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def nodes(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     with nodes_in(tmp_path_factory.mktemp("turns")) as made:
         yield made
 

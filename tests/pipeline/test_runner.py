@@ -139,6 +139,7 @@ def test_a_name_that_runs_elsewhere_is_refused(tmp_path: Path) -> None:
     assert caught.value.code == TEMPORARY
 
 
+@pytest.mark.process
 def test_the_name_of_a_run_that_was_killed_is_free_at_once(tmp_path: Path) -> None:
     api, around = RecordingApi(), surroundings(tmp_path, RecordingApi())
     process = os.fork()

@@ -25,6 +25,7 @@ def test_a_start_may_take_long_while_it_computes_and_not_while_it_does_not() -> 
     assert watch.is_stalled()
 
 
+@pytest.mark.process
 def test_the_time_that_a_process_has_computed_grows() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
@@ -34,6 +35,7 @@ def test_the_time_that_a_process_has_computed_grows() -> None:
     assert cpu_s(process.pid) == 0.0
 
 
+@pytest.mark.process
 def test_a_java_that_hangs_is_ended_and_the_error_shows_how_to_wait_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,6 +9,8 @@ import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "wheels" / "pyspark-mom"
 #: what workers of a cluster have, by its packages
@@ -37,6 +39,7 @@ def unpacked(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.process
 def test_every_module_of_the_wheel_imports_with_nothing_but_arrow_and_spark(tmp_path: Path) -> None:
     wheel, packages = unpacked(tmp_path / "wheel"), tmp_path / "packages"
     packages.mkdir()

@@ -326,7 +326,7 @@ PLANES: tuple[Plane, ...] = (
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[Nodes]:
+def nodes(processes: None, tmp_path: Path) -> Iterator[Nodes]:
     with nodes_in(tmp_path) as made:
         yield made
 

@@ -36,6 +36,7 @@ def counts(found: dict[str, Any]) -> tuple[int, ...]:
     return tuple(found[name] for name in ("messages", "refused", "changed", "kept", "not_asked"))
 
 
+@pytest.mark.process
 async def test_a_draft_is_asked_about_the_newest_messages_in_a_process_of_its_own(admin: Rest) -> None:
     ids = await admin.publish("a", "1", "no number", "2", "[]")
     found = await tried(admin, declaration=NUMBERS, limit=3)
@@ -72,6 +73,7 @@ async def test_a_function_that_fails_refuses_and_is_counted(admin: Rest) -> None
     assert admin.reflexes.report()[0]["failures"] == 0
 
 
+@pytest.mark.process
 async def test_a_library_that_keeps_failing_ends_the_trial_and_not_the_use_of_it(admin: Rest) -> None:
     await admin.publish("a", "1", "2", "3", "4", "5")
     used = Declaration("used", ARRIVAL, "mom-schema", "check_schema", "a", options=NUMBERS["options"])
@@ -105,6 +107,7 @@ async def _messages(rest: Rest) -> list[Message]:
     return page.rows
 
 
+@pytest.mark.process
 async def test_the_history_of_a_topic_is_tried(admin: Rest) -> None:
     asked = {"destination": "/topic/t", "declaration": {**NUMBERS, "service": "/topic/t"}}
     reply = await admin.alice.post("/reflex-test/messages", json=asked)
