@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,7 +74,7 @@ def test_a_collection_that_takes_long_for_its_garbage_sets_nothing_aside(
     pauses: CollectorPauses, clock: Clock
 ) -> None:
     kept = [[number] for number in range(1_000)]
-    for _ in range(MANY):
+    for _ in range(MANY + 1):
         cycle: list[object] = []
         cycle.append(cycle)
     before = gc.get_freeze_count()
@@ -159,6 +161,28 @@ def test_when_it_has_stopped_a_long_collection_sets_nothing_aside(clock: Clock) 
     pauses.stop()
     gc.collect()
     assert gc.get_freeze_count() == 0
+
+
+def test_a_collection_disturbs_no_other_thread(pauses: CollectorPauses, clock: Clock) -> None:
+    """A list of all objects refers to tuples that other threads make: CPython cannot finish these then."""
+    clock.step_s = 0.021
+    ended = threading.Event()
+
+    def collect() -> None:
+        while not ended.is_set():
+            gc.collect()
+
+    collecting = threading.Thread(target=collect)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    collecting.start()
+    try:
+        for _ in range(2_000):
+            assert len(tuple(number for number in range(300))) == 300
+    finally:
+        ended.set()
+        collecting.join()
+        sys.setswitchinterval(interval)
 
 
 def are_short() -> bool:

@@ -2,10 +2,11 @@
 
 A full collection looks at every object. With 10,000 subscriptions that stops the broker for a third of a
 second, again and again, though nearly all of them stay. So what has survived a collection that took a while
-is set aside (`gc.freeze`), if it is much: reference counts still free it, and only garbage in cycles waits
-until everything is looked at again. What clients do leaves none of that: sessions that have ended are freed
-by reference counts (tests/net/test_ended_sessions.py), save about 1 KiB of asyncio's own for each connection.
-So everything is looked at again when the process has grown by half and by much, and not by the clock.
+is set aside (`gc.freeze`), unless that was for its garbage: reference counts still free it, and only garbage
+in cycles waits until everything is looked at again. What clients do leaves none of that: sessions that have
+ended are freed by reference counts (tests/net/test_ended_sessions.py), save about 1 KiB of asyncio's own for
+each connection. So everything is looked at again when the process has grown by half and by much, and not by
+the clock.
 
 Full collections are frequent, ten times as many as Python's, and each has little to look at. Python puts
 them off until a quarter as many objects are new as the last one has looked at. So one that looked at
@@ -21,7 +22,7 @@ from typing import Any, Final
 
 from broker_app.telemetry.statistics import resident_bytes
 
-#: seconds of a collection after which what it left is set aside, and objects that it has left at least
+#: seconds of a collection after which what it left is set aside, unless it has freed so many objects
 LONG_S: Final = 0.005
 MANY: Final = 10_000
 #: collections of the first generation from one of the second to the next, and of that to a full one, at least
@@ -84,7 +85,9 @@ class CollectorPauses:
             return
         if phase == "start":
             self._began = self._clock()
-        elif self._looks_at_all or (self._took_long() and len(gc.get_objects()) >= MANY):
+        elif self._looks_at_all or (self._took_long() and info["collected"] < MANY):
+            # What is left is not counted: `gc.get_objects` shows tuples that another thread is making, and
+            # CPython cannot finish those to which something refers (SystemError).
             gc.freeze()
 
     def _took_long(self) -> bool:
