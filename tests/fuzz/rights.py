@@ -38,6 +38,8 @@ ABOUT = ("$mom.stats.", "$mom.consumer.", "$mom.dead.")
 SHARED = tuple(
     f"$mom.{one}" for one in ("stats", "node", "destinations", "failover", "conn.", "dest.", "job.")
 )
+#: the topics of one's own callbacks, which have its name
+OF_CALLBACK = "$mom.callback.{user}-"
 USERS = (*GETS, "keeper")
 #: beginnings of the names of all queues that anything may have made
 KNOWN = ("open.", "dora.", "secret.", "adm.", "ledger.", "t-", "DLQ", "$seed")
@@ -52,7 +54,7 @@ def may_get(user: str) -> Callable[[str], bool]:
             if name.startswith(topic):
                 about = unquote(name.removeprefix(topic))
                 return about in SUBSCRIPTIONS or about.startswith(GETS[user])
-        return name.startswith((*GETS[user], *SHARED))
+        return name.startswith((*GETS[user], *SHARED, OF_CALLBACK.format(user=user)))
 
     return may
 
