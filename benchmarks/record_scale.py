@@ -1,4 +1,4 @@
-"""What the change record costs a cluster: its memory, a change, and the comparison when brokers are linked.
+"""The costs of the change record of a cluster: memory, a change, and the comparison when brokers are linked.
 
 `python -m benchmarks.record_scale` has one broker and all others of a cluster, with the real record and its
 propagation, and no sockets or disk: messages are encoded as on a link, and entries count as saved at once.
@@ -81,7 +81,7 @@ class RecordNetwork:
             self.members[other].disconnected(_HERE)
 
     def cost_of(self, work: Callable[[], object], times: int = 1) -> Cost:
-        """What some work has cost all brokers together, of one of so many times."""
+        """The cost of some work to all brokers together, of one of so many times."""
         frames, size, began = self.frames, self.size, time.process_time()
         work()
         self.settle()
@@ -122,7 +122,7 @@ def entries(destinations: int) -> list[Entry]:
 
 
 def memory_mib(destinations: int) -> float:
-    """What one broker holds for its record."""
+    """The MiB that one broker holds for its record."""
     encoded = _encode(entries(destinations))
     tracemalloc.start()
     record = ChangeRecord(msgspec.msgpack.decode(encoded, type=list[Entry]))

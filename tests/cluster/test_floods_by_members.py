@@ -88,7 +88,7 @@ def same(frame: f.Frame, times: int, *, reads: bool = True) -> Flood:
 
 
 def beyond_the_credit(messages: int, body: bytes, times: int) -> Flood:
-    """So many messages a frame, so many times."""
+    """Return a flood of so many messages a frame, so many times."""
 
     def chunks(number: int) -> Iterator[bytes]:
         envelope = f.SharedEnvelope(_FLOODED, b"", True, 4)

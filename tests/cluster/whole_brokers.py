@@ -15,7 +15,7 @@ from tests.support.ports import reserve_ports
 
 @contextmanager
 def whole_brokers(folder: Path, number: int, *, keeper: bool = False) -> Iterator[list[BrokerProcess]]:
-    """So many brokers that run, of which the first may be the keeper."""
+    """Run so many brokers, of which the first may be the keeper."""
     ports = reserve_ports(number)
     addresses = [f"127.0.0.1:{port}" for port in ports]
     environment = {

@@ -46,7 +46,7 @@ def table() -> str:
 
 
 def _may_count(module: Path) -> bool:
-    """Whether a module, or one that it imports, has a count: to parse all tests takes seconds."""
+    """Return whether a module, or one that it imports, has a count: to parse all tests takes seconds."""
     return _has_count(module) or any(map(_has_count, map(_file, _IMPORTED.findall(_text(module)))))
 
 

@@ -218,7 +218,7 @@ def test_a_broker_that_has_handed_over_still_reports_what_was_lost_with_it(
 
 
 class NoClients:
-    """What serves no clients, and is never handed over."""
+    """Serves no clients, and is never handed over."""
 
     def hold_input(self, on: bool) -> None:
         """Nothing is read."""
